@@ -44,11 +44,7 @@ func count(in Input, heard []Witness, limits []limit) *counted {
 			}
 		}
 	}
-	for l, voices := range c.voices {
-		if voices >= 2 && !in.changed(l) {
-			c.together = nil // what holds them up was not changed
-		}
-	}
+	c.unchanged(in)
 	c.waited(in.located(), heard)
 	if c.byElimination {
 		for _, l := range c.order {
@@ -59,6 +55,16 @@ func count(in Input, heard []Witness, limits []limit) *counted {
 		}
 	}
 	return c
+}
+
+// unchanged leaves nothing together where both observations name what was not changed, and may
+// hold the others up.
+func (c *counted) unchanged(in Input) {
+	for l, voices := range c.voices {
+		if voices >= 2 && !in.changed(l) {
+			c.together = nil
+		}
+	}
 }
 
 // waited gives a voice to what a method names where requests wait. It breaks no tie: of

@@ -17,6 +17,9 @@ const (
 	// within is how far a bound may lie above the capacity for an intervention to be
 	// believed that names its resource: capacity/bound.
 	within = 0.60
+	// beyond is the same for limits that moved throughput alike: an objective that is missed at
+	// two thirds of each of two has their bounds far above the capacity.
+	beyond = 0.50
 	// fills is the share of the capacity that the load of a perturbation has to carry
 	// for what moved nothing to be out. With less, nothing needs to be at its limit, and
 	// only what decides says something.
@@ -218,7 +221,7 @@ func (in Input) movers(limits []limit) (movers []Limit) {
 		case len(p.Group) > 0 && p.asMuchAs(most) && !p.explained(in.Perturbations):
 			return nil
 		case len(p.Group) > 0 || p.Low < moves || p.lessThan(most):
-		case found != nil && found.bound > 0 && in.Capacity < within*found.bound:
+		case found != nil && found.bound > 0 && in.Capacity < beyond*found.bound:
 		default:
 			movers = append(movers, p.changed())
 		}

@@ -83,7 +83,7 @@ func TestWhatMovedAlikeMayNotBeAll(t *testing.T) {
 		"they are all":         {[]Component{api, db}, alike, true},
 		"a pool above them":    {[]Component{held, db}, alike, false},
 		"a group, too":         {[]Component{api, db}, append(alike, group), false},
-		"their bounds are far": {[]Component{component("api", x, 0.5, 0), component("db", x, 0.5, 0)}, alike, false},
+		"their bounds are far": {[]Component{component("api", x, 0.4, 0), component("db", x, 0.4, 0)}, alike, false},
 	} {
 		v := Evaluate(Input{Capacity: x, Components: c.components, Perturbations: c.moved})
 		if tied := v.Status == Tied && strings.Contains(v.Summary, "changed one at a time"); tied != c.tied {

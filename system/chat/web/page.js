@@ -41,6 +41,7 @@ const hear = {
     say("live");
     due.clear();
     for (const [id, own] of waiting) if (!own.acked) due.add(id);
+    resend();
   },
   messages(m) {
     for (const said of m.messages) {
@@ -85,13 +86,16 @@ function send(id) {
   if (own) tell({ type: "send", id, text: own.text });
 }
 
-// due are the ids that are to be sent again, 20 a second: who sends more than 50 is sent away, and
-// would come back with as many.
+// due are the ids that are to be sent again, 16 each second: as many may be under way, and who sends more than 50 is sent
+// away, and would come back with as many. Pages that nobody sees have their timers once a second.
 const due = new Set();
-setInterval(() => {
-  const [id] = due;
-  if (due.delete(id)) send(id);
-}, 50);
+function resend() {
+  for (const id of [...due].slice(0, 16)) {
+    due.delete(id);
+    send(id);
+  }
+}
+setInterval(resend, 1000);
 
 const unique = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
 
