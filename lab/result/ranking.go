@@ -84,10 +84,7 @@ func (r *Result) others() float64 {
 // them takes of another's chance.
 func (r *Result) compare(a, b *Variant, others float64) relation {
 	if j := r.joint(a.Name, b.Name); j != nil {
-		if j.Significant && (j.Ratio > 1) == (j.Variant == a.Name) {
-			return above
-		}
-		return notAbove
+		return j.above(a.Name)
 	}
 	c, d := r.Comparison(a.Name), r.Comparison(b.Name)
 	base := r.Baseline()
@@ -109,6 +106,14 @@ func (r *Result) compare(a, b *Variant, others float64) relation {
 		shown = !b.Capacity.HighOpen && b.Capacity.High < a.Capacity.Low
 	}
 	return shownAbove(a, b, shown)
+}
+
+// above is the relation of the variant to the other one of the two that were compared.
+func (c *Comparison) above(variant string) relation {
+	if c.Significant && (c.Ratio > 1) == (c.Variant == variant) {
+		return above
+	}
+	return notAbove
 }
 
 // shownAbove is the relation of two variants of which a was shown to be above b, or was not: the
