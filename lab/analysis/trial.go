@@ -25,7 +25,7 @@ type observed struct {
 	measured   bool
 	capacity   float64       // iterations/s; 0 if no rate held
 	rejected   float64       // the lowest that the system did not sustain; 0 if it is not known
-	edge       float64       // where all attempts put it; capacity itself where that is a lower bound
+	edge       float64       // where all attempts put it; capacity itself where the search found but a lower bound
 	confirmed  bool          // capacity was measured again
 	few        string        // of which objective there was too little at the capacity; empty if of none
 	fewTakes   time.Duration // until there would have been enough of it

@@ -76,7 +76,7 @@ func edgeOf(out Outcome, history []Try) float64 {
 func telling(history []Try) []Try {
 	lasts := math.Inf(1)
 	for _, t := range history {
-		if t.Purpose == Hold && !t.Held {
+		if t.Purpose == Hold && !t.Held && !t.GeneratorLimited {
 			lasts = min(lasts, t.Rate)
 		}
 	}

@@ -130,9 +130,13 @@ func TestWhatTheGeneratorLimitedSaysNothing(t *testing.T) {
 		t.Errorf("the neighbour: got %+v", out)
 	}
 	history[2], history[3].Rate = history[3], 1000
-	history[2].Rate = 1000
+	history[2].Rate = 1000 // both confirmations of the winner, that is
 	if out := Conclude(history); out.LowerBound || out.Rate != 1000 || out.Rejected != 1100 || out.Confirmed {
 		t.Errorf("the winner: got %+v", out)
+	}
+	top := []Try{{Rate: 1000, Held: true}, {Rate: 2000, Held: true}, {Purpose: Confirm, Rate: 2000, GeneratorLimited: true, Reason: "late"}}
+	if out := Conclude(top); !out.LowerBound || out.Rate != 2000 || out.Rejected != 0 || out.Reason != "late" {
+		t.Errorf("the highest rate: got %+v, want a lower bound for the generator's sake", out)
 	}
 }
 

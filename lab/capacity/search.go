@@ -154,14 +154,18 @@ func conclude(history []Try) Outcome {
 		}
 		out.Rate, out.Try, out.Confirmed = t.Rate, i, t.Purpose == Confirm || t.Purpose == Hold
 	}
-	switch wavered := func(t Try) bool { return !t.Held && t.Rate == out.Rate }; {
+	switch wavered := func(t Try) bool { return !t.Held && !t.GeneratorLimited && t.Rate == out.Rate }; {
 	case out.Try < 0:
 	case slices.ContainsFunc(history, wavered):
 		// The rate is the edge itself, and not only a bound.
 		out.Rejected = out.Rate
 	default:
 		out.LowerBound, out.Reason = true, "no higher rate was rejected"
-		if !slices.ContainsFunc(history, func(t Try) bool { return !t.Held }) {
+		limited := slices.IndexFunc(history, func(t Try) bool { return t.GeneratorLimited && t.Rate >= out.Rate })
+		switch {
+		case limited >= 0:
+			out.Reason = history[limited].Reason
+		case !slices.ContainsFunc(history, func(t Try) bool { return !t.Held }):
 			out.Reason = "every rate that was tried held"
 		}
 	}
@@ -169,11 +173,11 @@ func conclude(history []Try) Outcome {
 }
 
 // latest returns the index of the last try at each rate, by rising rate. One that the generator
-// limited says nothing, and leaves it at the one before.
+// limited says nothing, and leaves it at the one before; but to hold a rate is not tried again.
 func latest(history []Try) []int {
 	byRate := make(map[float64]int)
 	for i, t := range history {
-		if _, known := byRate[t.Rate]; !known || !t.GeneratorLimited {
+		if _, known := byRate[t.Rate]; !known || !t.GeneratorLimited || t.Purpose == Hold {
 			byRate[t.Rate] = i
 		}
 	}

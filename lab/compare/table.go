@@ -78,8 +78,9 @@ func (t *tabler) capacity(pairs []pair) error {
 	found := func(v *result.Variant) []stats.Trial {
 		return trials(v, func(f result.Figure) float64 { return f.Capacity })
 	}
-	of := found
-	if t.haveEdges(pairs) {
+	of, notes := found, []string(nil)
+	if len(pairs) > 0 && t.haveEdges(pairs) {
+		notes = []string{"compared by where all attempts of a trial put what is sustained; shown is what was sustained"}
 		of = func(v *result.Variant) []stats.Trial {
 			return trials(v, func(f result.Figure) float64 { return f.Compared() })
 		}
@@ -95,9 +96,9 @@ func (t *tabler) capacity(pairs []pair) error {
 		return out
 	}
 	if t.baseline == nil {
-		return t.add(capacityTitle, t.design, func() ([]asked, []string) { return rows(pairs, nil), nil })
+		return t.add(capacityTitle, t.design, func() ([]asked, []string) { return rows(pairs, nil), notes })
 	}
-	if err := t.add(capacityTitle, stats.Referenced, func() ([]asked, []string) { return rows(pairs, of), nil }); err != nil {
+	if err := t.add(capacityTitle, stats.Referenced, func() ([]asked, []string) { return rows(pairs, of), notes }); err != nil {
 		return err
 	}
 	err := t.add(baselineTitle, stats.Separate, func() ([]asked, []string) { return rows([]pair{*t.baseline}, nil), nil })

@@ -2,8 +2,16 @@ package report
 
 import "loadstone/lab/result"
 
-// endsMean says what the ends of capacities' intervals are, as far as they occur.
+// endsMean says what the ends of capacities' intervals are, as far as they occur, and by what
+// variants are compared.
 func endsMean(r *result.Result) string {
+	if len(r.Comparisons) > 0 {
+		return ends(r) + " Variants are compared by where all attempts together put what is sustained."
+	}
+	return ends(r)
+}
+
+func ends(r *result.Result) string {
 	intervals, open := false, false
 	for i := range r.Variants {
 		v := &r.Variants[i]

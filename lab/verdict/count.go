@@ -111,7 +111,7 @@ func (c *counted) most(heard []Witness) (first []Limit, most int) {
 // whyTied says why limits are tied.
 func (c *counted) whyTied() string {
 	if len(c.together) > 1 {
-		return "changed one at a time, each of them moves it, and by as much"
+		return "changed one at a time, each of them moves throughput, and none clearly less than another"
 	}
 	return "their bounds are too close to distinguish"
 }
@@ -119,7 +119,7 @@ func (c *counted) whyTied() string {
 // aloneGives is what more of one of those that are tied gives.
 func (c *counted) aloneGives() string {
 	if len(c.together) > 1 {
-		return "a part of it"
+		return "only a part of what all give"
 	}
 	return "next to nothing"
 }

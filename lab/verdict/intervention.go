@@ -220,7 +220,7 @@ func (in Input) movers(limits []limit) (movers []Limit) {
 		switch {
 		case len(p.Group) > 0 && p.asMuchAs(most) && !p.explained(in.Perturbations):
 			return nil
-		case len(p.Group) > 0 || p.Low < moves || p.lessThan(most):
+		case len(p.Group) > 0 || p.Low < moves || p.lessThan(most) || in.vetoed(p.changed()):
 		case found != nil && found.bound > 0 && in.Capacity < beyond*found.bound:
 		default:
 			movers = append(movers, p.changed())

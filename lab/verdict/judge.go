@@ -32,8 +32,9 @@ const MachineFull = load.FullMachine
 //     another method names together with something elsewhere, it says nothing.
 //  4. The limit with most voices is "named" if these are at least two.
 //  5. Several limits with as many voices, two or more, are "tied". So are those that were
-//     changed one by one and of which each clearly moved throughput, whoever else is observed
-//     (but for what was not changed and both observations name), and those of
+//     changed one by one and of which each clearly moved throughput and none clearly less
+//     than another, if no group moved it as much, none of their bounds is above twice the
+//     capacity, and both observations name nothing that was not changed; and those of
 //     which two witnesses say that they cannot be told apart, the very same ones, even
 //     if the third names one of them: more of that one alone gives next to nothing.
 //     Of a pipeline's stages the witnesses have a voice only for the first busy one

@@ -63,7 +63,7 @@ const hear = {
   },
   error(m) {
     if (["overloaded", "unavailable", "too_many"].includes(m.code)) {
-      setTimeout(() => due.add(m.id), 1000 + 1000 * Math.random());
+      due.add(m.id);
       return;
     }
     answered(m.id);
@@ -86,16 +86,16 @@ function send(id) {
   if (own) tell({ type: "send", id, text: own.text });
 }
 
-// due are the ids that are to be sent again, 16 each second: as many may be under way, and who sends more than 50 is sent
-// away, and would come back with as many. Pages that nobody sees have their timers once a second.
+// due are the ids that are to be sent again, the oldest first, 16 each second: as many may be under way,
+// and who sends more than 50 is sent away, and would come back with as many.
 const due = new Set();
 function resend() {
-  for (const id of [...due].slice(0, 16)) {
+  for (const id of [...waiting.keys()].filter((id) => due.has(id)).slice(0, 16)) {
     due.delete(id);
     send(id);
   }
 }
-setInterval(resend, 1000);
+setInterval(resend, 1000 + 200 * Math.random());
 
 const unique = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
 
@@ -166,5 +166,6 @@ $("say").onsubmit = (event) => {
   waiting.set(id, { text: input.value, item: message("…", input.value, "waits") });
   add(waiting.get(id).item);
   input.value = "";
-  send(id);
+  if (due.size) due.add(id); // what was said before it comes first
+  else send(id);
 };
