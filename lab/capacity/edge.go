@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Tries waver: the same rate holds once and does not another time. What is assumed of how
@@ -45,15 +47,12 @@ func (t *Try) wavers() float64 {
 
 // likelihood is that of the try's judgement if the edge is there.
 func (t *Try) likelihood(edge float64) float64 {
-	holds := lapse/2 + (1-lapse)*normal((edge/t.Rate-1)/t.wavers())
+	holds := lapse/2 + (1-lapse)*distuv.UnitNormal.CDF((edge/t.Rate-1)/t.wavers())
 	if t.Held {
 		return holds
 	}
 	return 1 - holds
 }
-
-// normal is the normal distribution.
-func normal(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 
 // edgeOf is where the edge is after what each try said. An amount of which there is none
 // between the highest that held and the lowest that did not is the edge itself. Where both

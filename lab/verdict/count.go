@@ -108,20 +108,12 @@ func (c *counted) most(heard []Witness) (first []Limit, most int) {
 	return slices.DeleteFunc(slices.Clone(c.order), func(l Limit) bool { return c.voices[l] < most }), most
 }
 
-// whyTied says why limits are tied.
-func (c *counted) whyTied() string {
+// whyTied says why limits are tied, and what more of one alone gives.
+func (c *counted) whyTied() (why, alone string) {
 	if len(c.together) > 1 {
-		return "changed one at a time, each of them moves throughput, and none clearly less than another"
+		return "changed one at a time, each of them moves throughput, and none clearly less than another", "only a part of what all give"
 	}
-	return "their bounds are too close to distinguish"
-}
-
-// aloneGives is what more of one of those that are tied gives.
-func (c *counted) aloneGives() string {
-	if len(c.together) > 1 {
-		return "only a part of what all give"
-	}
-	return "next to nothing"
+	return "their bounds are too close to distinguish", "next to nothing"
 }
 
 // tiedBy counts the witnesses that name these very limits, in whatever order.

@@ -214,7 +214,7 @@ func (in Input) movers(limits []limit) (movers []Limit) {
 	if !in.filled() || len(in.Perturbations) == 0 {
 		return nil
 	}
-	most := slices.MaxFunc(in.Perturbations, func(a, b Perturbation) int { return cmp.Compare(a.Elasticity, b.Elasticity) })
+	most := in.strongest()
 	for _, p := range in.Perturbations {
 		found := find(limits, p.changed())
 		switch {
@@ -227,6 +227,11 @@ func (in Input) movers(limits []limit) (movers []Limit) {
 		}
 	}
 	return movers
+}
+
+// strongest is the perturbation that moved throughput most. There is one.
+func (in Input) strongest() Perturbation {
+	return slices.MaxFunc(in.Perturbations, func(a, b Perturbation) int { return cmp.Compare(a.Elasticity, b.Elasticity) })
 }
 
 // lessThan says whether p clearly moved throughput less than most did: the interval of the
@@ -252,7 +257,7 @@ func (in Input) vetoed(l Limit) bool {
 	if shown <= 1-unsettled {
 		return false
 	}
-	most := slices.MaxFunc(in.Perturbations, func(a, b Perturbation) int { return cmp.Compare(a.Elasticity, b.Elasticity) })
+	most := in.strongest()
 	return slices.ContainsFunc(in.Perturbations, func(p Perturbation) bool {
 		little := p.High < shown*moves || most.Low > 0 && len(p.Group) == 0 && p.High < shown*most.Elasticity/3
 		return p.about(l) && little && !p.quickens()

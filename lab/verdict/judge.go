@@ -122,8 +122,9 @@ func (v *Verdict) tie(tied []Limit, c *counted) {
 	v.Status, v.Tied = Tied, tied
 	v.agreement(tied)
 	names := limitNames(tied)
-	v.Summary = list(names) + " are equally limiting: " + c.whyTied() + "."
-	v.Advice = fmt.Sprintf("Change %s together: more of one alone gives %s.", list(names), c.aloneGives())
+	why, alone := c.whyTied()
+	v.Summary = list(names) + " are equally limiting: " + why + "."
+	v.Advice = fmt.Sprintf("Change %s together: more of one alone gives %s.", list(names), alone)
 	v.addDissent(tied)
 }
 
