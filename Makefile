@@ -115,7 +115,7 @@ setup: ## install what the tests need (a C compiler for the race detector, the l
 ALONE := loadstone/lab/perturb
 
 # The same holds of these tests in packages whose others may run beside anything.
-MEASURING := ^(TestRunNamesWhatIsPlantedInContainers|TestStallCannotHide|TestFloodDoesNotStopTheLoop|TestANodesPools|TestDemandOfAPlantIsThePlantedOne|TestThePoolOfAPlantIsPerturbed)$$
+MEASURING := ^(TestRunNamesWhatIsPlantedInContainers|TestStallCannotHide|TestFloodDoesNotStopTheLoop|TestANodesPools|TestDemandOfAPlantIsThePlantedOne|TestThePoolOfAPlantIsPerturbed|TestPredictionIsChecked|TestSeveralPredictionsAreChecked)$$
 MEASURED := $(addprefix loadstone/, internal/cli lab/load/engine lab/probe/cassandra lab/selftest/plant)
 
 # Figures, files and pages, which are made without a goroutine: under the race detector they

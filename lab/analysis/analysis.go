@@ -192,7 +192,7 @@ func capacityFound(v *result.Variant, in *verdict.Input, exp *experiment.Experim
 	}
 	v.Capacity = capacityOf(trials, unit(exp))
 	in.Capacity = v.Capacity.Value
-	v.Capacity.LowerBound = in.Capacity > 0 && (in.LowerBound != "" || in.MachineBusy >= verdict.MachineFull)
+	v.Capacity.LowerBound = in.LowerBound != "" || in.Capacity > 0 && in.MachineBusy >= verdict.MachineFull
 	v.Warnings = append(v.Warnings, searchWarnings(trials, exp.Search)...)
 	v.Warnings = append(v.Warnings, warming(trials, float64(exp.Search.Tolerance))...)
 	if in.LowerBound == fullMachine && in.MachineBusy >= verdict.MachineFull {

@@ -16,12 +16,7 @@ import (
 // missedBy is why no rate of a trial held: what the lowest rate that was tried
 // missed, and what the requests there ended as that failed.
 func missedBy(t archive.Trial) string {
-	var lowest *archive.Measure
-	for i := range t.Measures {
-		if m := &t.Measures[i]; m.Kind != archive.Sweep && m.Kind != archive.AsWritten && !m.Held && (lowest == nil || m.Rate <= lowest.Rate) {
-			lowest = m
-		}
-	}
+	lowest := lowestMissed(t)
 	if lowest == nil {
 		return ""
 	}
@@ -30,6 +25,28 @@ func missedBy(t archive.Trial) string {
 		text += "; " + what
 	}
 	return text
+}
+
+// lowestMissed is the measure of the lowest rate that did not hold; nil if there is none.
+func lowestMissed(t archive.Trial) *archive.Measure {
+	var lowest *archive.Measure
+	for i := range t.Measures {
+		if m := &t.Measures[i]; m.Kind != archive.Sweep && m.Kind != archive.AsWritten && !m.Held && (lowest == nil || m.Rate <= lowest.Rate) {
+			lowest = m
+		}
+	}
+	return lowest
+}
+
+// unjudged is why not even the lowest rate that was tried tells anything of the system: the
+// generator, or what the system shares with it, was the limit there. It is empty if it does.
+func unjudged(t archive.Trial) string {
+	if lowest := lowestMissed(t); lowest != nil {
+		if why := lowest.Result.Validity(); len(why) > 0 {
+			return why[0].Text
+		}
+	}
+	return ""
 }
 
 const (

@@ -1,13 +1,18 @@
 package analysis
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
+	"loadstone/lab/experiment"
 	"loadstone/lab/host"
 	"loadstone/lab/load"
+	"loadstone/lab/probe"
 	"loadstone/lab/verdict"
 )
 
@@ -29,6 +34,43 @@ func TestMissedByTheLowestRate(t *testing.T) {
 	} {
 		if got := missedBy(archive.Trial{Measures: measures}); got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// A full machine at the lowest rate tells nothing of the system, and the capacity of such a trial
+// is open upwards; at a higher rate alone it is no excuse.
+func TestNoRateCouldBeJudged(t *testing.T) {
+	t.Parallel()
+	full := func(rate, busy float64) archive.Measure {
+		return archive.Measure{Kind: "search", Try: capacity.Try{Rate: rate, Reason: "the backlog grew"}, Result: load.Result{
+			From: began, To: began.Add(time.Second), Generator: load.Generator{MachineBusy: busy},
+		}}
+	}
+	for _, c := range []struct {
+		high, low float64 // how busy the machine was at either rate
+		want      string
+	}{
+		{1, 0.5, ""},
+		{0.5, 1, "the machine was full"},
+	} {
+		trial := archive.Trial{Measures: []archive.Measure{full(200, c.high), full(100, c.low)}}
+		if got := unjudged(trial); c.want == "" != (got == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%v: %q, want %q", c, got, c.want)
+		}
+		dir := t.TempDir()
+		for _, file := range []string{probe.SamplesFile, probe.MetricsFile} {
+			if err := os.WriteFile(filepath.Join(dir, file), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o, err := observe(dir, &experiment.Experiment{Measure: experiment.Capacity}, trial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := summarise(&experiment.Experiment{Measure: experiment.Capacity}, "v", []observed{o}, 2)
+		if open := c.want != ""; v.Capacity.Value != 0 || v.Capacity.LowerBound != open || v.Figures[0].LowerBound != open || strings.Contains(v.Verdict.Summary, "could be judged") != open {
+			t.Errorf("%v: capacity %+v, verdict %q", c, v.Capacity, v.Verdict.Summary)
 		}
 	}
 }

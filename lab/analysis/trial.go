@@ -108,6 +108,9 @@ func observe(dir string, exp *experiment.Experiment, t archive.Trial) (observed,
 	o.search(out)
 	if point == nil {
 		o.missed, o.conditions = missedBy(t), longestAttempt(t, w.samples)
+		if why := unjudged(t); why != "" && o.lowerBound == "" {
+			o.bounded(why)
+		}
 		return o, nil
 	}
 	if o.held(exp, t); exp.Measure == experiment.Capacity && exp.Raised().What == "" {

@@ -2,6 +2,7 @@ package predict
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -60,6 +61,18 @@ func TestLowerBoundsAreNoErrors(t *testing.T) {
 	var one bytes.Buffer
 	if err := Text(&one, s.Predictions[0]); err != nil || !strings.Contains(one.String(), "so it is not known how far the prediction is off") {
 		t.Errorf("%v in\n%s", err, one.String())
+	}
+
+	// Of another nothing could be judged, not even that it holds no rate.
+	nothing := derive(t, was, four, three, six)
+	v := &nothing.Variants[1]
+	v.Capacity.Interval, v.Capacity.LowerBound = stats.Interval{}, true
+	if err := s.Predictions[0].Against(nothing, "run-3", "v", "four"); err != nil || !s.Predictions[0].Check.LowerBound || s.Predictions[0].Check.TooLow {
+		t.Errorf("%v, %+v: want that it is not known", err, s.Predictions[0].Check)
+	}
+	v.Capacity.LowerBound = false
+	if err := s.Predictions[0].Against(nothing, "run-3", "v", "four"); !errors.Is(err, ErrHeldNothing) {
+		t.Errorf("%v, want that it was wrong", err)
 	}
 
 	// What the factor is to is but a lower bound.

@@ -74,7 +74,7 @@ func (a *Answer) Against(r *result.Result, name, unchanged, variant string) erro
 	if err != nil {
 		return err
 	}
-	if v.Capacity == nil || !(v.Capacity.Value > 0) {
+	if v.Capacity == nil || !(v.Capacity.Value > 0) && !v.Capacity.LowerBound {
 		return fmt.Errorf("%w in run %s: the prediction of %s %s was wrong", ErrHeldNothing, name, format.Measured(a.Capacity.Value), a.Unit)
 	}
 	c := v.Capacity

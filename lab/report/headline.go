@@ -18,7 +18,7 @@ func capacityAnswer(r *result.Result) sentence {
 	switch {
 	case bounds+len(k.Highest) == 0:
 		return s.say("No capacity was found: no variant met the objectives at any rate that was tried.")
-	case bounds == 0 && !slices.ContainsFunc(k.Highest, func(v *result.Variant) bool { return v.Capacity.Value > 0 }):
+	case !slices.ContainsFunc(slices.Concat(k.Bounds, k.Highest), func(v *result.Variant) bool { return v.Capacity.Value > 0 }):
 		return s.say("No capacity was found: in most trials no rate that was tried held.")
 	case k.AboveAll || bounds == 1 && len(k.Highest) == 0:
 		s = capacityIs(r, s.say("The capacity"), k.Bounds[0])
