@@ -53,7 +53,7 @@ func StartGroup(ctx context.Context, commands []Command, log io.Writer) (*Group,
 			return nil, errors.Join(fmt.Errorf("generator %s: %w", c.Name, err), g.Close())
 		}
 		p.Name = c.Name
-		g.members = append(g.members, &member{Process: p})
+		g.add(p)
 	}
 	return g.begin(ctx)
 }
@@ -62,9 +62,15 @@ func StartGroup(ctx context.Context, commands []Command, log io.Writer) (*Group,
 func Join(ctx context.Context, links []Link) (*Group, error) {
 	g := &Group{}
 	for _, l := range links {
-		g.members = append(g.members, &member{Process: overLink(l)})
+		g.add(overLink(l))
 	}
 	return g.begin(ctx)
+}
+
+// add takes a generator into the group, which may be elsewhere.
+func (g *Group) add(p *Process) {
+	p.beat, p.patience = beatEvery, silentFor
+	g.members = append(g.members, &member{Process: p})
 }
 
 // begin compares the clocks, or ends all.

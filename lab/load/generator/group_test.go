@@ -3,6 +3,7 @@ package generator
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -149,6 +150,51 @@ func TestGeneratorsOfOthersAreJoined(t *testing.T) {
 	if _, err := Join(t.Context(), []Link{link("node1"), evicted}); err == nil || !strings.Contains(err.Error(), "generator node3: compare clocks: load generator: its pod was evicted") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// A generator that is elsewhere is asked whether it is there while it offers load. One that says
+// nothing is given up, and one that is not asked any more gives up its load.
+func TestSilenceEndsALoad(t *testing.T) {
+	t.Parallel()
+	plan := loadtest.OpenPlan(answering(t), 100, time.Second, 4)
+	asked := overLink(link("node1"))
+	asked.beat, asked.patience = time.Millisecond, time.Hour
+	for range 2 { // what comes late of the first is in nobody's way
+		if r, err := asked.Run(t.Context(), plan, nil); err != nil || r.Offered != loadtest.Due(plan) {
+			t.Errorf("offered %d of %d, %v", r.Offered, loadtest.Due(plan), err)
+		}
+	}
+	if err := asked.Close(); err != nil {
+		t.Error(err)
+	}
+
+	output, out := io.Pipe()
+	input, in := io.Pipe()
+	var heard sync.WaitGroup
+	heard.Go(func() { _, _ = io.Copy(io.Discard, input) })
+	cut := overLink(Link{Name: "node2", In: in, Out: output, Kill: func() { _ = out.Close() }, Wait: func() error { return nil }})
+	cut.beat, cut.patience = time.Millisecond, 50*time.Millisecond
+	if _, err := cut.Run(t.Context(), plan, nil); !errors.Is(err, errSilent) {
+		t.Errorf("got %v, want that it is silent", err)
+	}
+	_ = in.Close()
+	heard.Wait()
+
+	input, in = io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- serve(t.Context(), input, io.Discard, 50*time.Millisecond) }()
+	plan.Scenarios[0].Duration = time.Hour
+	line, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(in, "%s\n%s", line, askClock); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-served; !errors.Is(err, errSilent) {
+		t.Errorf("got %v, want that whoever asked is silent", err)
+	}
+	_ = in.Close()
 }
 
 func TestClosedUsersAreShared(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,6 +20,19 @@ import (
 // unless the machine is overloaded, which after a load test it may well be.
 const closeWithin = 5 * time.Second
 
+const (
+	// beatEvery is how often a generator that may be elsewhere is asked for its clock while it
+	// offers load, and silentFor how long either side may hear nothing of the other until it takes
+	// it for gone: a connection that is cut somewhere in between says so after hours, if at all.
+	beatEvery = 5 * time.Second
+	silentFor = 30 * time.Second
+)
+
+// askClock is the question.
+const askClock = "{\"clock\":true}\n"
+
+var errSilent = errors.New("nothing was heard any more; the connection is taken for cut")
+
 // Process is a generator in a process of its own, which runs Serve on its
 // standard input and output. It is not safe for concurrent use.
 type Process struct {
@@ -28,6 +42,9 @@ type Process struct {
 	output *bufio.Scanner // of Out
 	broken error          // why no more plans can be run
 	closed bool
+
+	beat, patience time.Duration // beatEvery and silentFor; 0 for one that is not asked
+	silent         atomic.Bool   // it was, for longer than patience
 }
 
 // Link is a generator that somebody else has started, who knows where it runs. It
@@ -119,7 +136,10 @@ func (p *Process) Run(ctx context.Context, plan load.Plan, onWindow func(load.Wi
 	if _, err := p.In.Write(append(line, '\n')); err != nil {
 		return load.Result{}, p.breakDown(ctx, fmt.Errorf("send the plan: %w", err))
 	}
+	heard, end := p.keepAsking()
+	defer end()
 	for p.output.Scan() {
+		heard()
 		var m message
 		if err := json.Unmarshal(p.output.Bytes(), &m); err != nil {
 			return load.Result{}, p.breakDown(ctx, fmt.Errorf("it wrote %.80q: %w", p.output.Bytes(), err))
@@ -131,6 +151,7 @@ func (p *Process) Run(ctx context.Context, plan load.Plan, onWindow func(load.Wi
 			}
 		case m.Result != nil:
 			return *m.Result, nil
+		case m.Now != nil: // it is there
 		default:
 			return load.Result{}, fmt.Errorf("load generator: %s", m.Error)
 		}
@@ -140,6 +161,38 @@ func (p *Process) Run(ctx context.Context, plan load.Plan, onWindow func(load.Wi
 		err = errors.New("it ended in the middle of a load")
 	}
 	return load.Result{}, p.breakDown(ctx, err)
+}
+
+// keepAsking asks the process for its clock now and then, and kills it when it is silent for
+// longer than its patience. It returns what to call whenever something is heard of it, and what
+// ends the asking.
+func (p *Process) keepAsking() (heard, end func()) {
+	if p.patience == 0 {
+		return func() {}, func() {}
+	}
+	silence := time.AfterFunc(p.patience, func() {
+		p.silent.Store(true)
+		p.kill()
+	})
+	over := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(p.beat)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if _, err := io.WriteString(p.In, askClock); err != nil {
+					return // that it has ended, its output says
+				}
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() { silence.Reset(p.patience) }, func() {
+		silence.Stop()
+		close(over)
+	}
 }
 
 // killWhenDone kills the process when ctx ends, until unhook is called. A process that was
@@ -158,7 +211,7 @@ func (p *Process) now(ctx context.Context) (time.Time, error) {
 	defer p.killWhenDone(ctx)()
 	late := time.AfterFunc(closeWithin*2, p.kill)
 	defer late.Stop()
-	if _, err := p.In.Write([]byte("{\"clock\":true}\n")); err != nil {
+	if _, err := io.WriteString(p.In, askClock); err != nil {
 		return time.Time{}, p.breakDown(ctx, err)
 	}
 	if !p.output.Scan() {
@@ -197,8 +250,11 @@ func (p *Process) tell(w *load.Window, onWindow func(load.Window) string) error 
 // breakDown notes that the process is of no more use, and says why: because
 // ctx ended, if it did.
 func (p *Process) breakDown(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		err = context.Cause(ctx)
+	case p.silent.Load():
+		err = errSilent
 	}
 	p.broken = err
 	p.kill()

@@ -7,6 +7,7 @@ package generator
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,17 +43,23 @@ type order struct {
 // Serve is the generator as a process: it reads plans from r, one line of JSON
 // each, carries them out one after the other, and writes lines of JSON to w:
 // {"window": …} for each second of a load, and {"result": …} or
-// {"error": "…"} at its end. The line {"clock": true} is answered with {"now": …}. The line {"stop": "why"} ends a load early; when
-// none is under way it says nothing. Any other line that is not a valid plan is
+// {"error": "…"} at its end. The line {"clock": true} is answered with {"now": …}, also
+// during a load. The line {"stop": "why"} ends a load early; when none is under way it
+// says nothing. Any other line that is not a valid plan is
 // answered with an error, and the next is read. Nothing is kept from one plan
 // to the next.
 //
 // It returns nil when r ends. The end of r means that whoever sent the plans is
 // gone, so a load under way is abandoned: the generator cannot outlive the lab.
-// It returns an error when ctx ends, or when r or w fail. When ctx ends and r
-// is an io.Closer, r is closed; a reader that cannot be closed under a read
-// keeps one goroutine until its next line or its end.
+// Who has asked for the clock during a load is taken for gone as well when nothing
+// comes of it for silentFor. It returns an error then, when ctx ends, or when r or w
+// fail. When ctx ends and r is an io.Closer, r is closed; a reader that cannot be closed
+// under a read keeps one goroutine until its next line or its end.
 func Serve(ctx context.Context, r io.Reader, w io.Writer) error {
+	return serve(ctx, r, w, silentFor)
+}
+
+func serve(ctx context.Context, r io.Reader, w io.Writer, patience time.Duration) error {
 	lines, readErr := make(chan []byte), make(chan error, 1)
 	alive, gone := context.WithCancelCause(ctx)
 	defer gone(nil)
@@ -60,13 +67,13 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		readErr <- readLines(alive, r, lines)
 		gone(errGone)
 	}()
-	out := &lineWriter{w: w}
+	out := &lineWriter{w: w, patience: patience}
 	for {
 		select {
 		case line := <-lines:
 			out.answer(alive, line, lines)
 			if err := out.failed(); err != nil {
-				return fmt.Errorf("load generator: write: %w", err)
+				return fmt.Errorf("load generator: %w", err)
 			}
 		case err := <-readErr:
 			if err != nil {
@@ -101,6 +108,8 @@ func readLines(ctx context.Context, r io.Reader, lines chan<- []byte) error {
 
 // lineWriter writes messages, and remembers its first failure.
 type lineWriter struct {
+	patience time.Duration // see Serve
+
 	mu  sync.Mutex
 	w   io.Writer
 	err error
@@ -119,13 +128,18 @@ func (l *lineWriter) answer(ctx context.Context, line []byte, lines <-chan []byt
 	case o.Stop != "":
 		return // it came too late
 	case o.Clock:
-		now := time.Now()
-		l.write(message{Now: &now})
+		l.tellTime()
 		return
 	}
+	ctx, abandon := context.WithCancelCause(ctx)
+	defer abandon(nil)
 	stops, over := make(chan string, 1), make(chan struct{})
 	var listening sync.WaitGroup
-	listening.Go(func() { l.listen(lines, stops, over) })
+	listening.Go(func() {
+		if err := l.listen(lines, stops, over); err != nil {
+			abandon(err)
+		}
+	})
 	result, err := engine.Run(ctx, o.Plan, func(w load.Window) string {
 		l.write(message{Window: &w})
 		return ""
@@ -139,24 +153,38 @@ func (l *lineWriter) answer(ctx context.Context, line []byte, lines <-chan []byt
 	l.write(message{Result: &result})
 }
 
-// listen hands on the word to stop, until over is closed.
-func (l *lineWriter) listen(lines <-chan []byte, stops chan<- string, over <-chan struct{}) {
+// listen hands on the word to stop and tells the time, until over is closed. It is an error if
+// whoever has asked for the time is silent for too long afterwards.
+func (l *lineWriter) listen(lines <-chan []byte, stops chan<- string, over <-chan struct{}) error {
+	var silence <-chan time.Time // from the first question on
 	for {
 		select {
 		case <-over:
-			return
+			return nil
+		case <-silence:
+			l.fail(errSilent)
+			return errSilent
 		case line := <-lines:
 			var o order
-			if err := json.Unmarshal(line, &o); err != nil || o.Stop == "" {
+			switch err := json.Unmarshal(line, &o); {
+			case err == nil && o.Clock:
+				l.tellTime()
+				silence = time.After(l.patience)
+			case err != nil || o.Stop == "":
 				l.write(message{Error: "a line came in the middle of a load that is not the word to stop it"})
-				continue
-			}
-			select {
-			case stops <- o.Stop:
-			default: // it has been told
+			default:
+				select {
+				case stops <- o.Stop:
+				default: // it has been told
+				}
 			}
 		}
 	}
+}
+
+func (l *lineWriter) tellTime() {
+	now := time.Now()
+	l.write(message{Now: &now})
 }
 
 func (l *lineWriter) write(m message) {
@@ -164,11 +192,18 @@ func (l *lineWriter) write(m message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil && l.err == nil {
-		_, err = l.w.Write(append(line, '\n'))
+		if _, err = l.w.Write(append(line, '\n')); err != nil {
+			err = fmt.Errorf("write: %w", err)
+		}
 	}
-	if l.err == nil {
-		l.err = err
-	}
+	l.err = cmp.Or(l.err, err)
+}
+
+// fail is the end of all writing, for another reason than a failure of it.
+func (l *lineWriter) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = cmp.Or(l.err, err)
 }
 
 func (l *lineWriter) failed() error {
