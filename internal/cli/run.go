@@ -211,6 +211,11 @@ func (a *app) runConfig(ctx context.Context, exp *experiment.Experiment, f runFl
 	if err := c.Driver.Check(ctx, &topology.System{}); err != nil {
 		return c, usageError{err}
 	}
+	if in, ok := c.Driver.(kubernetes.Driver); ok && c.Cluster.Count > 0 {
+		if err := in.CheckGenerators(ctx, c.Cluster.Count); err != nil {
+			return c, usagef("--generators %s: %v", f.sharers[0], err)
+		}
+	}
 	if c.VolumesDir, err = filepath.Abs(f.volumes); err != nil {
 		return c, err
 	}

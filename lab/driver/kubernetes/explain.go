@@ -125,8 +125,67 @@ func obstacle(pod *corev1.Pod, now time.Time) error {
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && now.Sub(c.LastTransitionTime.Time) > unschedulableWithin {
-			return fmt.Errorf("no node takes it: %s; lower its limits or replicas, or give the cluster room", shortened(c.Message))
+			advice := "lower its limits or replicas, or give the cluster room"
+			if strings.Contains(c.Message, "unbound immediate PersistentVolumeClaims") {
+				advice = "give the cluster a default storage class that makes volumes, or volumes that fit its claims"
+			}
+			return fmt.Errorf("no node takes it: %s; %s", shortened(c.Message), advice)
 		}
+	}
+	return nil
+}
+
+// stuckFor is how long a pod may be on its node without a container before what the node says
+// of it is the reason why it does not start: what a volume waits for, may come a little later
+// than the pod.
+const stuckFor = 2 * time.Minute
+
+// settled says since when a pod is on its node and waits for its container to be made; ok is
+// false if it does not.
+func settled(pod *corev1.Pod) (since time.Time, ok bool) {
+	for i := range pod.Status.ContainerStatuses {
+		if w := pod.Status.ContainerStatuses[i].State.Waiting; w == nil || w.Reason != "ContainerCreating" {
+			return since, false
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time, true
+		}
+	}
+	return since, false
+}
+
+// hindrance says what keeps a node from making a pod's container, if that is the last that it
+// has said of it; nil if it has gone on since, such as to pull the image.
+func hindrance(node string, events []corev1.Event) error {
+	at := func(e *corev1.Event) time.Time {
+		last := e.LastTimestamp.Time
+		if e.Series != nil {
+			last = e.Series.LastObservedTime.Time
+		}
+		if e.EventTime.After(last) {
+			last = e.EventTime.Time
+		}
+		return last
+	}
+	var last *corev1.Event
+	for i := range events {
+		if e := &events[i]; last == nil || !at(e).Before(at(last)) {
+			last = e
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	said := shortened(last.Message)
+	switch {
+	case last.Reason == "FailedAttachVolume" && strings.Contains(said, "Multi-Attach"):
+		return fmt.Errorf("its volume is in use on another node (%s); take a storage class whose volumes several nodes can mount, or keep what shares one on a single node", said)
+	case last.Reason == "FailedMount", last.Reason == "FailedAttachVolume":
+		return fmt.Errorf("node %s cannot mount its volumes: %s", node, said)
+	case last.Reason == "FailedCreatePodSandBox":
+		return fmt.Errorf("node %s cannot make its network: %s", node, said)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func generators(namespace, image string, n int) *batchv1.Job {
 // that is this program, and attaches to them; they have files of this machine, and log gets what
 // they have to say. They are in the system's name space, so they end with it, and with this program.
 func (r *Running) Generators(ctx context.Context, image string, n int, files []string, log io.Writer) ([]generator.Link, error) {
-	if err := r.wantNodes(ctx, n); err != nil {
+	if err := r.cluster.wantNodes(ctx, n); err != nil {
 		return nil, err
 	}
 	job := generators(r.name, image, n)
@@ -107,10 +107,19 @@ func (r *Running) Generators(ctx context.Context, image string, n int, files []s
 	return links, nil
 }
 
+// CheckGenerators says whether there is room in the cluster for n load generators.
+func (d Driver) CheckGenerators(ctx context.Context, n int) error {
+	c, err := d.connect()
+	if err != nil {
+		return err
+	}
+	return c.wantNodes(ctx, n)
+}
+
 // wantNodes says so at once where there are fewer nodes than generators. Who may not see
 // nodes hears it from the scheduler.
-func (r *Running) wantNodes(ctx context.Context, n int) error {
-	nodes, err := r.cluster.nodes(ctx)
+func (c *cluster) wantNodes(ctx context.Context, n int) error {
+	nodes, err := c.nodes(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // see above
 	}

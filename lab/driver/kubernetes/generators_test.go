@@ -150,6 +150,10 @@ func TestGeneratorsThatDoNotStart(t *testing.T) {
 			if c.prepare != nil {
 				c.prepare(w)
 			}
+			d := Driver{cluster: &cluster{Interface: w, server: "https://cluster"}}
+			if err := d.CheckGenerators(t.Context(), 2); (err != nil) != (name == "too few nodes") {
+				t.Errorf("before: %v", err)
+			}
 			if _, err := w.generating(t.Context(), 2); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v\nwant %q", err, c.want)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -109,7 +110,10 @@ func (in *instance) Start(ctx context.Context) error {
 		if ok || l.HasEnded() {
 			return true, nil
 		}
-		return false, obstacle(p, time.Now())
+		if err := obstacle(p, time.Now()); err != nil {
+			return false, err
+		}
+		return false, in.run.stuck(ctx, p)
 	})
 	if err != nil || container.State.Running == nil {
 		return err // one that has ended is the watch's to report
@@ -140,17 +144,13 @@ func started(pod *corev1.Pod) (corev1.ContainerStatus, bool) {
 // refused says why no pods are made of a job, or of another object that has pods made; controllers
 // tell that by events alone.
 func (r *Running) refused(ctx context.Context, kind, name string) error {
-	var events *corev1.EventList
-	err := r.cluster.call(ctx, "look why it does not start", func(ctx context.Context) (err error) {
-		events, err = r.cluster.CoreV1().Events(r.name).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind + ",involvedObject.name=" + name})
-		return err
-	})
+	events, err := r.events(ctx, kind, name)
 	if err != nil {
 		return err
 	}
-	for i := range events.Items {
-		e := &events.Items[i]
-		if e.Reason != "FailedCreate" || e.InvolvedObject.Name != name || strings.Contains(e.Message, "error looking up service account") || strings.Contains(e.Message, "status unknown for quota") {
+	for i := range events {
+		e := &events[i]
+		if e.Reason != "FailedCreate" || strings.Contains(e.Message, "error looking up service account") || strings.Contains(e.Message, "status unknown for quota") {
 			continue
 		}
 		if why := admission(e.Message); why != "" {
@@ -159,6 +159,32 @@ func (r *Running) refused(ctx context.Context, kind, name string) error {
 		return fmt.Errorf("the cluster does not make its pod: %s", shortened(e.Message))
 	}
 	return nil
+}
+
+// stuck says what keeps a pod's node from making its container for longer than it may; nil if
+// nothing does.
+func (r *Running) stuck(ctx context.Context, pod *corev1.Pod) error {
+	since, ok := settled(pod)
+	if !ok || time.Since(since) < stuckFor {
+		return nil
+	}
+	events, err := r.events(ctx, "Pod", pod.Name)
+	if err != nil {
+		return err
+	}
+	return hindrance(pod.Spec.NodeName, events)
+}
+
+// events are what the cluster has to say of an object.
+func (r *Running) events(ctx context.Context, kind, name string) (of []corev1.Event, err error) {
+	err = r.cluster.call(ctx, "look why it does not start", func(ctx context.Context) error {
+		list, err := r.cluster.CoreV1().Events(r.name).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind + ",involvedObject.name=" + name})
+		if err == nil {
+			of = list.Items
+		}
+		return err
+	})
+	return slices.DeleteFunc(of, func(e corev1.Event) bool { return e.InvolvedObject.Name != name }), err
 }
 
 // StartAgain makes the pod anew, when the one before is gone. It is not cut short: of a

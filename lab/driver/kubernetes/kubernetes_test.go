@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -105,6 +106,25 @@ func TestUpFailsWithTheReason(t *testing.T) {
 			}}}},
 			want: "start db-1: no node takes it: 0/2 nodes are available: 2 Insufficient cpu; lower its limits",
 		},
+		"claim": {
+			becomes: map[string]corev1.PodStatus{"db": {Conditions: []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+				Message: "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.", LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour)),
+			}}}},
+			want: "unbound immediate PersistentVolumeClaims; give the cluster a default storage class",
+		},
+		"mount": {
+			becomes: map[string]corev1.PodStatus{"db": settling()},
+			prepare: func(w *world) {
+				w.saying("db-1", "FailedMount", `MountVolume.SetUp failed for volume "pvc-1": no such device`)
+			},
+			want: `start db-1: node node1 cannot mount its volumes: MountVolume.SetUp failed for volume "pvc-1": no such device`,
+		},
+		"attach": {
+			becomes: map[string]corev1.PodStatus{"db": settling()},
+			prepare: func(w *world) { w.saying("db-1", "FailedAttachVolume", `Multi-Attach error for volume "pvc-1"`) },
+			want:    `start db-1: its volume is in use on another node (Multi-Attach error for volume "pvc-1"); take a storage class`,
+		},
 		"evicted": {
 			becomes: map[string]corev1.PodStatus{"db": {Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "Node didn't have enough resource."}},
 			want:    "db-1 was ended by Kubernetes (OutOfcpu: Node didn't have enough resource)",
@@ -147,6 +167,46 @@ func TestUpFailsWithTheReason(t *testing.T) {
 				t.Errorf("there is left: %q", left)
 			}
 		})
+	}
+}
+
+// settling is a pod that has been on its node for an hour without a container.
+func settling() corev1.PodStatus {
+	s := waiting("ContainerCreating", "")
+	s.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour))}}
+	return s
+}
+
+// saying has the cluster say something of a pod when it is made, after something else.
+func (w *world) saying(pod, reason, message string) {
+	w.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		var errs []error
+		for i, e := range []corev1.Event{{Reason: "Scheduled"}, {Reason: reason, Message: message}} {
+			e.Name, e.Namespace = fmt.Sprintf("%s-%d", pod, i), a.GetNamespace()
+			e.InvolvedObject = corev1.ObjectReference{Kind: "Pod", Name: pod}
+			e.LastTimestamp = metav1.NewTime(time.Unix(int64(i), 0))
+			if err := w.Tracker().Add(&e); !apierrors.IsAlreadyExists(err) {
+				errs = append(errs, err)
+			}
+		}
+		return false, nil, errors.Join(errs...)
+	})
+}
+
+// What a node has got over is no reason to give up.
+func TestAPodThatGoesOnIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	failed := corev1.Event{Reason: "FailedMount", LastTimestamp: metav1.NewTime(time.Unix(1, 0))}
+	pulling := corev1.Event{Reason: "Pulling", EventTime: metav1.NewMicroTime(time.Unix(2, 0))}
+	again := corev1.Event{Reason: "FailedMount", Series: &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(time.Unix(3, 0))}}
+	if err := hindrance("node1", []corev1.Event{pulling, failed}); err != nil {
+		t.Errorf("it pulls now: %v", err)
+	}
+	if err := hindrance("node1", []corev1.Event{again, pulling}); err == nil {
+		t.Error("it cannot mount, and nothing is said of it")
+	}
+	if _, ok := settled(&corev1.Pod{Status: running()}); ok {
+		t.Error("one that runs waits for nothing")
 	}
 }
 

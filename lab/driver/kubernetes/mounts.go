@@ -29,7 +29,8 @@ const filesLimit = 1000 << 10
 //
 //   - a named volume is a claim, an unnamed one or a tmpfs is the pod's own;
 //   - a file, or a directory that is mounted read-only, of the Compose file's directory is
-//     taken along as a ConfigMap, for no node has it;
+//     taken along as a ConfigMap, for no node has it, or as a Secret if not everybody may read it
+//     here, or its path says that it is one;
 //   - any other path is one of the node that the pod is on, as with Docker it is one of the
 //     machine;
 //   - configs and secrets are files of a ConfigMap or a Secret.
@@ -110,19 +111,22 @@ func (p *podMounts) bind(v *types.ServiceVolumeConfig, mount corev1.VolumeMount)
 		p.add(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: v.Source}}, mount)
 		return
 	}
-	files, err := readFiles(v.Source)
+	files, private, err := readFiles(v.Source)
 	if err != nil {
 		p.mistakef(p.service, "volumes", "%w", err)
 		return
 	}
 	mount.ReadOnly = true
-	p.files(false, files, info.IsDir(), mount, nil)
+	private = private || strings.Contains(strings.TrimPrefix(v.Source, p.project.WorkingDir), "secret")
+	p.files(private, files, info.IsDir(), mount, nil)
 }
 
-// readFiles are the files at and below a path by their names relative to it.
-func readFiles(root string) (map[string][]byte, error) {
+// readFiles are the files at and below a path by their names relative to it, and whether one of
+// them is private: not everybody on this machine may read it.
+func readFiles(root string) (files map[string][]byte, private bool, err error) {
 	files, size := map[string][]byte{}, 0
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	const everybody = 0o004
+	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -130,6 +134,11 @@ func readFiles(root string) (map[string][]byte, error) {
 		if err != nil {
 			return err
 		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		private = private || info.Mode().IsRegular() && info.Mode()&everybody == 0
 		if size += len(text); size > filesLimit {
 			return fmt.Errorf("the files in %s are more than %d KiB, which is the most that is taken along; put them into the image or into a volume", root, filesLimit>>10)
 		}
@@ -137,7 +146,7 @@ func readFiles(root string) (map[string][]byte, error) {
 		files[filepath.ToSlash(relative)] = text
 		return err
 	})
-	return files, err
+	return files, private, err
 }
 
 // object mounts a config or a secret.

@@ -3,6 +3,8 @@ package kubernetes
 import (
 	"bytes"
 	"flag"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,9 +86,63 @@ func manifest(t *testing.T, s *topology.System) []byte {
 	return out.Bytes()
 }
 
+// readable copies a directory of files that everybody may read, whatever the umask was when this one
+// was made.
+func readable(t *testing.T, dir string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), filepath.Base(dir))
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.WalkDir(to, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		return os.Chmod(path, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// What is private here is private there.
+func TestPrivateFilesAreSecrets(t *testing.T) {
+	t.Parallel()
+	const text = `services: {api: {image: x, volumes: ["./open:/open:ro", "./closed:/closed:ro", "./secrets/open:/named:ro", "./mixed:/mixed:ro"]}}`
+	dir := t.TempDir()
+	for path, mode := range map[string]os.FileMode{"open": 0o644, "closed": 0o640, "secrets/open": 0o644, "mixed/open": 0o644, "mixed/closed": 0o600} {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "compose.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, err := Map(t.Context(), loaded(t, topology.Config{ComposeFiles: []string{file}}), "loadstone-1-2-abcdef01", "host/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := map[string]bool{}
+	for i, v := range o.Pods[0].Spec.Volumes {
+		secret[o.Pods[0].Spec.Containers[0].VolumeMounts[i].MountPath] = v.Secret != nil
+	}
+	if want := map[string]bool{"/open": false, "/closed": true, "/named": true, "/mixed": true}; !maps.Equal(secret, want) {
+		t.Errorf("secrets are %v, want %v", secret, want)
+	}
+}
+
 func TestManifests(t *testing.T) {
 	t.Parallel()
-	const file = "testdata/shop/compose.yaml"
+	file := filepath.Join(readable(t, "testdata/shop"), "compose.yaml")
 	for name, c := range map[string]topology.Config{
 		"shop":          {ComposeFiles: []string{file}},
 		"shop-replicas": {ComposeFiles: []string{file}, Overlay: []byte(`services: {web: {environment: {CACHE: "on"}, deploy: {replicas: 3}}}`), OverlayName: "variants.replicas"},
