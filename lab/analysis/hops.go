@@ -33,8 +33,8 @@ type passages struct {
 	lost    float64                // seconds that are left out, because packets were lost
 	on      map[arrow]*packets.Hop // summed
 	outside map[string]bool        // those asked that are no service
-	// unknown is the part of the exchanges with services other than the entry of which
-	// it is not known who asked.
+	// unknown is the part of the exchanges with services other than the entry, and with those
+	// outside that a service asks, of which it is not known who asked.
 	unknown float64
 }
 
@@ -69,7 +69,7 @@ func passagesIn(all []packets.Slice, instances []topology.Instance, entry string
 			if !counts {
 				continue
 			}
-			if ours && a.to != entry {
+			if !ours || a.to != entry {
 				a.from = cmp.Or(a.from, where.only(a.to))
 				behind += float64(h.Exchanges)
 				if a.from == "" {
@@ -97,24 +97,30 @@ func passagesIn(all []packets.Slice, instances []topology.Instance, entry string
 type places struct {
 	service map[string]string // by the instance's name
 	at      map[netip.Addr]place
-	askers  map[string][]string // of a service, as far as their connections could be told apart
+	// askers are, of a service or of who is outside, the services that ask it, as far as
+	// connections could be told apart. Others ask who is outside as well, in strangers.
+	askers    map[string][]string
+	strangers map[string]bool
 }
 
 // learn finds out who asks whom at any time.
 func (p *places) learn(all []packets.Slice) {
 	for _, s := range all {
 		for _, h := range s.Hops {
-			if a, ours, counts := p.arrow(&h); ours && counts && a.from != "" && !slices.Contains(p.askers[a.to], a.from) {
+			switch a, ours, _ := p.arrow(&h); {
+			case a.from != "" && !slices.Contains(p.askers[a.to], a.from):
 				p.askers[a.to] = append(p.askers[a.to], a.from)
+			case a.from == "" && !ours && !h.Unnamed:
+				p.strangers[a.to] = true
 			}
 		}
 	}
 }
 
-// only is the only service that asks another; empty if there are several, or none is known.
-// A connection is told apart only some time after it was opened.
+// only is the only one that asks a service, or somebody outside; empty if there are several, or
+// none is known. A connection is told apart only some time after it was opened.
 func (p *places) only(service string) string {
-	if who := p.askers[service]; len(who) == 1 {
+	if who := p.askers[service]; len(who) == 1 && !p.strangers[service] {
 		return who[0]
 	}
 	return ""
@@ -127,7 +133,7 @@ type place struct {
 }
 
 func placesOf(instances []topology.Instance) *places {
-	out := &places{map[string]string{}, map[netip.Addr]place{}, map[string][]string{}}
+	out := &places{map[string]string{}, map[netip.Addr]place{}, map[string][]string{}, map[string]bool{}}
 	for _, in := range instances {
 		out.service[in.Name] = in.Service
 		address, err := netip.ParseAddr(in.Host)
@@ -145,7 +151,8 @@ func placesOf(instances []topology.Instance) *places {
 }
 
 // arrow is who asks whom in a hop, and whether who is asked is a service of the file. It does
-// not count if it watches the system, or is nothing of it.
+// not count if it watches the system, or is nothing of it. Of one with somebody outside that is
+// not told apart, that is so unless a service is known to ask there.
 func (p *places) arrow(h *packets.Hop) (a arrow, ours, counts bool) {
 	a = arrow{p.service[h.Client], h.Server.String()}
 	asked, ours := p.at[h.Server.Addr()]
@@ -158,7 +165,7 @@ func (p *places) arrow(h *packets.Hop) (a arrow, ours, counts bool) {
 	case ours:
 		return a, true, asked.metrics == 0 || asked.metrics != h.Server.Port()
 	}
-	return a, false, h.Client != ""
+	return a, false, a.from != "" || h.Unnamed && len(p.askers[a.to]) > 0
 }
 
 // stay is how long requests stay with one service.

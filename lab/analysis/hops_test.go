@@ -126,6 +126,30 @@ func TestWhoAsksIsLearnt(t *testing.T) {
 	}
 }
 
+// So is one with somebody outside: of what a service asks there, nothing is missing. It is not
+// where strangers ask there as well, and where no service does, it is nothing of the system.
+func TestWhoAsksOutsideIsLearnt(t *testing.T) {
+	t.Parallel()
+	from := time.Unix(1_700_000_000, 0)
+	unnamed := hop("", "127.0.0.1:9000", 6, 20*time.Millisecond)
+	unnamed.Unnamed = true
+	at := slicesOf(from, 5, hop("", "127.77.1.2:80", 20, 60*time.Millisecond), hop("proxy-1", "127.0.0.1:9000", 14, 20*time.Millisecond), unnamed)
+	p := passagesIn(at, proxied(), "proxy", from, from.Add(time.Second))
+	if got := p.stays(); p.unclear() != "" || math.Abs(got["127.0.0.1:9000"].visits-1) > 1e-9 || math.Abs(got["proxy"].ownMS-40) > 1e-9 {
+		t.Errorf("got %+v (%s), want one visit outside and 40 ms of the proxy's own", got, p.unclear())
+	}
+	for name, other := range map[string]packets.Hop{"a stranger": hop("", "127.0.0.1:9000", 1, time.Millisecond), "a service": hop("server-1", "127.0.0.1:9000", 1, time.Millisecond)} {
+		later := slicesOf(from.Add(time.Minute), 1, other)
+		if p := passagesIn(append(at, later...), proxied(), "proxy", from, from.Add(time.Second)); p.stays() != nil || !strings.HasPrefix(p.unclear(), "30 %") {
+			t.Errorf("%s asks as well: got %q, want it to be unclear", name, p.unclear())
+		}
+	}
+	p = passagesIn(slicesOf(from, 5, hop("", "127.77.1.2:80", 20, 60*time.Millisecond), unnamed), proxied(), "proxy", from, from.Add(time.Second))
+	if got := p.stays(); p.unclear() != "" || len(got) != 1 {
+		t.Errorf("no service asks there: got %+v (%s), want the proxy alone", got, p.unclear())
+	}
+}
+
 func TestTrialsAreJoinedToAMap(t *testing.T) {
 	t.Parallel()
 	from := time.Unix(1_700_000_000, 0)

@@ -64,6 +64,26 @@ var programs = map[string]func() error{
 	"kept-shortly": func() error {
 		return Serve(context.Background(), os.Stdin, os.Stdout, Config{Keeper: []string{os.Args[0], "hasty-keeper"}})
 	},
+	// A lab that has an agent halve a limit, and then does nothing.
+	"lab": func() error {
+		link, cmd, err := command(context.Background(), []string{os.Args[0], "agent"}, os.Stderr)
+		if err != nil {
+			return err
+		}
+		r, err := Connect(context.Background(), "here", link)
+		if err != nil {
+			return err
+		}
+		if _, err := r.Find(context.Background(), []Wanted{{Name: "api-1", Address: os.Args[2], MayLimit: true}}); err != nil {
+			return err
+		}
+		if err := r.Limit(context.Background(), "api-1", 0.5); err != nil {
+			return err
+		}
+		fmt.Println(cmd.Process.Pid)
+		time.Sleep(time.Hour)
+		return nil
+	},
 	"keeper":       func() error { return Keep(os.Stdin, os.Stdout) },
 	"hasty-keeper": func() error { return keepFor(os.Stdin, os.Stdout, 3*beatEvery) },
 	"shim":         func() error { return cgroup.JoinAndExec(os.Args[2:], os.Environ()) },
@@ -229,6 +249,40 @@ func TestAKilledAgentLeavesNoLimit(t *testing.T) {
 	wantCores(t, group, 0.5)
 	if err := r.Limit(t.Context(), "api-1", 0.5); err == nil {
 		t.Error("a killed agent has answered")
+	}
+}
+
+// So does a lab that is killed, alone or in the same moment as its agent.
+func TestAKilledLabLeavesNoLimit(t *testing.T) {
+	for name, withAgent := range map[string]bool{"alone": false, "with its agent": true} {
+		t.Run(name, func(t *testing.T) {
+			group := half(t)
+			address, _ := listen(t, group)
+			lab := exec.CommandContext(t.Context(), os.Args[0], "lab", address)
+			out, err := lab.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := lab.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var pid int
+			if _, err := fmt.Fscanln(out, &pid); err != nil {
+				t.Fatal(err)
+			}
+			wantCores(t, group, 0.25)
+			killed := time.Now()
+			err = lab.Process.Kill()
+			if withAgent {
+				err = errors.Join(err, syscall.Kill(pid, syscall.SIGKILL))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantCores(t, group, 0.5)
+			t.Logf("the limit is back after %v", time.Since(killed))
+			_ = lab.Wait() // it was killed
+		})
 	}
 }
 

@@ -47,9 +47,11 @@ type Slice struct {
 // Hop is what one client asked of one address in a Slice.
 type Hop struct {
 	// Client is the target that asks, as Config names it, or Watcher; empty for whoever is
-	// neither.
-	Client string         `json:"c,omitempty"`
-	Server netip.AddrPort `json:"s"`
+	// neither. Unnamed says that it is empty because it is not known as yet: sockets are looked up
+	// some time after a connection was opened.
+	Client  string         `json:"c,omitempty"`
+	Unnamed bool           `json:"u,omitempty"`
+	Server  netip.AddrPort `json:"s"`
 	// Exchanges were answered in the slice, and InFlight is for how long they were
 	// under way, summed over them: from a request's last byte to the first of its answer.
 	Exchanges uint64        `json:"n"`

@@ -56,8 +56,9 @@ type connection struct {
 
 // hopKey tells hops apart.
 type hopKey struct {
-	client string
-	server endpoint
+	client  string
+	unnamed bool
+	server  endpoint
 }
 
 // tracker follows connections through a stretch of time. It reads no clock: packets and
@@ -207,18 +208,26 @@ func (t *tracker) count(c *connection, hops map[hopKey]*Hop) {
 	if !c.named {
 		// A table of sockets that was read after the connection was opened has it.
 		c.Client, c.named = t.who.of(c.client, c.server, c.opened)
-		t.unnamed = t.unnamed || !c.named
+		c.Unnamed, t.unnamed = !c.named, t.unnamed || !c.named
 	}
-	empty := Hop{Client: c.Client, Server: c.Server}
+	empty := Hop{Client: c.Client, Unnamed: c.Unnamed, Server: c.Server}
 	if c.Hop == empty {
 		return
 	}
-	k := hopKey{c.Client, c.server}
+	k := hopKey{c.Client, c.Unnamed, c.server}
 	if hops[k] == nil {
-		hops[k] = &Hop{Client: c.Client, Server: c.Server}
+		hops[k] = &Hop{Client: c.Client, Unnamed: c.Unnamed, Server: c.Server}
 	}
 	hops[k].add(&c.Hop)
 	c.Hop = empty
+}
+
+// doubt orders hops that differ by whether their client is known.
+func (h *Hop) doubt() int {
+	if h.Unnamed {
+		return 1
+	}
+	return 0
 }
 
 func (h *Hop) add(o *Hop) {
@@ -260,7 +269,7 @@ func (t *tracker) cut(at time.Time) *Slice {
 		s.Hops = append(s.Hops, *h)
 	}
 	slices.SortFunc(s.Hops, func(a, b Hop) int {
-		return cmp.Or(cmp.Compare(a.Client, b.Client), a.Server.Compare(b.Server))
+		return cmp.Or(cmp.Compare(a.Client, b.Client), a.Server.Compare(b.Server), cmp.Compare(a.doubt(), b.doubt()))
 	})
 	t.from, t.next, t.packets = end, end+int64(sliceTime), 0
 	early := t.early

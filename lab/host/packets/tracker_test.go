@@ -1,6 +1,7 @@
 package packets
 
 import (
+	"math"
 	"net/netip"
 	"testing"
 	"time"
@@ -143,7 +144,7 @@ func TestClientsAreToldApart(t *testing.T) {
 	pair := sockets.Pair{Local: api.client.address(), Remote: api.server.address()}
 	who.client = map[sockets.Pair]string{pair: "api-1"}
 	s := tr.cutAfter(200)
-	if len(s.Hops) != 2 || s.Hops[0].Client != "" || s.Hops[0].InFlight != 5*time.Millisecond || s.Hops[1].Client != "api-1" || s.Hops[1].InFlight != 2*time.Millisecond {
+	if len(s.Hops) != 2 || s.Hops[0].Client != "" || s.Hops[0].Unnamed || s.Hops[1].Unnamed || s.Hops[0].InFlight != 5*time.Millisecond || s.Hops[1].Client != "api-1" || s.Hops[1].InFlight != 2*time.Millisecond {
 		t.Errorf("got %+v, want 5 ms of an unknown client and 2 ms of api-1", s.Hops)
 	}
 	// Who has it when it is opened anew is found out anew.
@@ -153,6 +154,17 @@ func TestClientsAreToldApart(t *testing.T) {
 	who.client[pair] = "api-2"
 	if s := tr.cutAfter(400); len(s.Hops) != 1 || s.Hops[0].Client != "api-2" {
 		t.Errorf("opened anew: got %+v, want api-2", s.Hops)
+	}
+	// While the tables are older than a connection, it is not known whether somebody has it.
+	hops, c := map[hopKey]*Hop{}, &connection{client: api.client, server: api.server, opened: math.MaxInt64}
+	delete(who.client, pair)
+	for range 2 {
+		c.Exchanges = 1
+		tr.count(c, hops)
+		who.client[pair] = "api-3"
+	}
+	if before, after := hops[hopKey{"", true, api.server}], hops[hopKey{"api-3", false, api.server}]; before == nil || after == nil || before.Exchanges != 1 || after.Exchanges != 1 {
+		t.Errorf("looked up late: got %+v and %+v, want one exchange of each", before, after)
 	}
 }
 
