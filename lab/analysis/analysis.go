@@ -195,7 +195,7 @@ func capacityFound(v *result.Variant, in *verdict.Input, exp *experiment.Experim
 	v.Capacity.LowerBound = in.LowerBound != "" || in.Capacity > 0 && in.MachineBusy >= verdict.MachineFull
 	v.Warnings = append(v.Warnings, searchWarnings(trials, exp.Search)...)
 	v.Warnings = append(v.Warnings, warming(trials, float64(exp.Search.Tolerance))...)
-	if in.LowerBound == fullMachine && in.MachineBusy >= verdict.MachineFull {
+	if in.Capacity > 0 && in.LowerBound == fullMachine && in.MachineBusy >= verdict.MachineFull {
 		in.LowerBound = "" // the verdict says how full
 	}
 }

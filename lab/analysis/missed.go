@@ -9,6 +9,7 @@ import (
 	"loadstone/lab/archive"
 	"loadstone/lab/format"
 	"loadstone/lab/host"
+	"loadstone/lab/load"
 	"loadstone/lab/probe"
 	"loadstone/lab/verdict"
 )
@@ -41,7 +42,12 @@ func lowestMissed(t archive.Trial) *archive.Measure {
 // unjudged is why not even the lowest rate that was tried tells anything of the system: the
 // generator, or what the system shares with it, was the limit there. It is empty if it does.
 func unjudged(t archive.Trial) string {
-	if lowest := lowestMissed(t); lowest != nil {
+	lowest := lowestMissed(t)
+	switch {
+	case lowest == nil:
+	case lowest.Result.Generator.MachineBusy >= load.FullMachine:
+		return fullMachine
+	default:
 		if why := lowest.Result.Validity(); len(why) > 0 {
 			return why[0].Text
 		}

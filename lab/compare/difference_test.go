@@ -269,6 +269,13 @@ func TestNoRateAnyMore(t *testing.T) {
 	if worse := d.Worse(0.5); len(worse) != 1 || !strings.Contains(worse[0].Note, "holds no rate") {
 		t.Errorf("worse: %+v", worse)
 	}
+	// It is not worse if nothing could be judged.
+	open := derive(t, planting(after))
+	open.Variants[0].Capacity.LowerBound = true
+	d = between(t, derive(t, planting(before)), open, Config{})
+	if worse := d.Worse(0.5); len(worse) > 0 {
+		t.Errorf("not judged: worse %+v", worse)
+	}
 }
 
 func TestFailures(t *testing.T) {

@@ -236,6 +236,9 @@ func (t *tabler) ask(a *asked, p pair, of, reference values) {
 	case none:
 		a.Note = "no trial of the first held any rate"
 		return
+	case len(sample.Trials) == 0 && bound(p.sample):
+		a.Note = "no rate could be judged any more"
+		return
 	case len(sample.Trials) == 0:
 		a.Note, a.Change = "holds no rate any more", stats.Worse
 		return

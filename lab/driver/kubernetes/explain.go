@@ -137,8 +137,12 @@ func obstacle(pod *corev1.Pod, now time.Time) error {
 
 // stuckFor is how long a pod may be on its node without a container before what the node says
 // of it is the reason why it does not start: what a volume waits for, may come a little later
-// than the pod.
-const stuckFor = 2 * time.Minute
+// than the pod. Where it is a volume that is slow, or still attached to another node, it is
+// slowFor: one whose node is gone is let go after six minutes.
+const (
+	stuckFor = 2 * time.Minute
+	slowFor  = 7 * time.Minute
+)
 
 // settled says since when a pod is on its node and waits for its container to be made; ok is
 // false if it does not.
@@ -158,7 +162,7 @@ func settled(pod *corev1.Pod) (since time.Time, ok bool) {
 
 // hindrance says what keeps a node from making a pod's container, if that is the last that it
 // has said of it; nil if it has gone on since, such as to pull the image.
-func hindrance(node string, events []corev1.Event) error {
+func hindrance(node string, events []corev1.Event, waited time.Duration) error {
 	at := func(e *corev1.Event) time.Time {
 		last := e.LastTimestamp.Time
 		if e.Series != nil {
@@ -179,7 +183,9 @@ func hindrance(node string, events []corev1.Event) error {
 		return nil
 	}
 	said := shortened(last.Message)
+	slow := last.Reason == "FailedAttachVolume" || strings.Contains(said, "timed out waiting")
 	switch {
+	case slow && waited < slowFor:
 	case last.Reason == "FailedAttachVolume" && strings.Contains(said, "Multi-Attach"):
 		return fmt.Errorf("its volume is in use on another node (%s); take a storage class whose volumes several nodes can mount, or keep what shares one on a single node", said)
 	case last.Reason == "FailedMount", last.Reason == "FailedAttachVolume":

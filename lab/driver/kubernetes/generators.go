@@ -174,7 +174,7 @@ func (r *Running) awaitPods(ctx context.Context, h helpers, n int) (pods []corev
 			case ok && c.State.Running != nil:
 				running++
 			default:
-				err = obstacle(&pods[i], time.Now())
+				err = r.hindered(ctx, &pods[i])
 			}
 		}
 		return err != nil || running == n

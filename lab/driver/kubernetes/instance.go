@@ -110,10 +110,7 @@ func (in *instance) Start(ctx context.Context) error {
 		if ok || l.HasEnded() {
 			return true, nil
 		}
-		if err := obstacle(p, time.Now()); err != nil {
-			return false, err
-		}
-		return false, in.run.stuck(ctx, p)
+		return false, in.run.hindered(ctx, p)
 	})
 	if err != nil || container.State.Running == nil {
 		return err // one that has ended is the watch's to report
@@ -161,18 +158,27 @@ func (r *Running) refused(ctx context.Context, kind, name string) error {
 	return nil
 }
 
+// hindered is why a pod will not start by itself; nil as long as it may.
+func (r *Running) hindered(ctx context.Context, pod *corev1.Pod) error {
+	if err := obstacle(pod, time.Now()); err != nil {
+		return err
+	}
+	return r.stuck(ctx, pod)
+}
+
 // stuck says what keeps a pod's node from making its container for longer than it may; nil if
 // nothing does.
 func (r *Running) stuck(ctx context.Context, pod *corev1.Pod) error {
 	since, ok := settled(pod)
-	if !ok || time.Since(since) < stuckFor {
+	waited := time.Since(since)
+	if !ok || waited < stuckFor || waited%askEvery > lookEvery {
 		return nil
 	}
 	events, err := r.events(ctx, "Pod", pod.Name)
 	if err != nil {
-		return err
+		return nil //nolint:nilerr // whether the pod starts does not depend on it; that the cluster is lost, the watch says
 	}
-	return hindrance(pod.Spec.NodeName, events)
+	return hindrance(pod.Spec.NodeName, events, waited)
 }
 
 // events are what the cluster has to say of an object.

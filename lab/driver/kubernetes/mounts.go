@@ -134,7 +134,7 @@ func readFiles(root string) (files map[string][]byte, private bool, err error) {
 		if err != nil {
 			return err
 		}
-		info, err := d.Info()
+		info, err := os.Stat(name) // of what a link leads to
 		if err != nil {
 			return err
 		}

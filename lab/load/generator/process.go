@@ -133,13 +133,12 @@ func (p *Process) Run(ctx context.Context, plan load.Plan, onWindow func(load.Wi
 	// The read below has no deadline of its own: a plan lasts as long as it
 	// lasts. Whatever ends ctx ends the process, and so the read.
 	defer p.killWhenDone(ctx)()
+	hear, end := p.keepAsking()
+	defer end()
 	if _, err := p.In.Write(append(line, '\n')); err != nil {
 		return load.Result{}, p.breakDown(ctx, fmt.Errorf("send the plan: %w", err))
 	}
-	heard, end := p.keepAsking()
-	defer end()
-	for p.output.Scan() {
-		heard()
+	for hear() {
 		var m message
 		if err := json.Unmarshal(p.output.Bytes(), &m); err != nil {
 			return load.Result{}, p.breakDown(ctx, fmt.Errorf("it wrote %.80q: %w", p.output.Bytes(), err))
@@ -163,12 +162,12 @@ func (p *Process) Run(ctx context.Context, plan load.Plan, onWindow func(load.Wi
 	return load.Result{}, p.breakDown(ctx, err)
 }
 
-// keepAsking asks the process for its clock now and then, and kills it when it is silent for
-// longer than its patience. It returns what to call whenever something is heard of it, and what
-// ends the asking.
-func (p *Process) keepAsking() (heard, end func()) {
+// keepAsking asks the process for its clock now and then, and kills it when nothing of it comes,
+// or nothing can be sent to it, for longer than its patience. It returns what reads the next
+// line, and what ends the asking.
+func (p *Process) keepAsking() (hear func() bool, end func()) {
 	if p.patience == 0 {
-		return func() {}, func() {}
+		return p.output.Scan, func() {}
 	}
 	silence := time.AfterFunc(p.patience, func() {
 		p.silent.Store(true)
@@ -189,7 +188,12 @@ func (p *Process) keepAsking() (heard, end func()) {
 			}
 		}
 	}()
-	return func() { silence.Reset(p.patience) }, func() {
+	hear = func() bool {
+		silence.Reset(p.patience)
+		defer silence.Stop() // what the caller does with the line is not silence
+		return p.output.Scan()
+	}
+	return hear, func() {
 		silence.Stop()
 		close(over)
 	}
@@ -224,6 +228,9 @@ func (p *Process) now(ctx context.Context) (time.Time, error) {
 	var m message
 	if err := json.Unmarshal(p.output.Bytes(), &m); err != nil || m.Now == nil {
 		return time.Time{}, p.breakDown(ctx, fmt.Errorf("it wrote %.80q in place of the time; is it the same version of this program?", p.output.Bytes()))
+	}
+	if m.Wire != wire {
+		return time.Time{}, p.breakDown(ctx, errors.New("it is of another version of this program; install the same there and here"))
 	}
 	return *m.Now, nil
 }

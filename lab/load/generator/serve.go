@@ -24,13 +24,17 @@ import (
 // bytes: a Result with two histograms takes tens of kilobytes.
 const mostLine = 16 << 20
 
-// message is one line from the generator: exactly one field is set.
+// message is one line from the generator: exactly one of the first four fields is set.
 type message struct {
 	Window *load.Window `json:"window,omitempty"`
 	Result *load.Result `json:"result,omitempty"`
 	Error  string       `json:"error,omitempty"`
 	Now    *time.Time   `json:"now,omitempty"`
+	Wire   int          `json:"wire,omitempty"` // with Now: of this protocol
 }
+
+// wire is the version of the protocol: from 2 on, a generator tells the time during a load.
+const wire = 2
 
 // order is one line to the generator: a plan, the word to end the load that
 // is under way, and why, or the question what its clock says.
@@ -137,7 +141,8 @@ func (l *lineWriter) answer(ctx context.Context, line []byte, lines <-chan []byt
 	var listening sync.WaitGroup
 	listening.Go(func() {
 		if err := l.listen(lines, stops, over); err != nil {
-			abandon(err)
+			abandon(err) // first: what is being written may wait for a connection that is cut
+			l.fail(err)
 		}
 	})
 	result, err := engine.Run(ctx, o.Plan, func(w load.Window) string {
@@ -162,7 +167,6 @@ func (l *lineWriter) listen(lines <-chan []byte, stops chan<- string, over <-cha
 		case <-over:
 			return nil
 		case <-silence:
-			l.fail(errSilent)
 			return errSilent
 		case line := <-lines:
 			var o order
@@ -184,7 +188,7 @@ func (l *lineWriter) listen(lines <-chan []byte, stops chan<- string, over <-cha
 
 func (l *lineWriter) tellTime() {
 	now := time.Now()
-	l.write(message{Now: &now})
+	l.write(message{Now: &now, Wire: wire})
 }
 
 func (l *lineWriter) write(m message) {

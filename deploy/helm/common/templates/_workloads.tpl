@@ -63,6 +63,8 @@ kind: Job
 spec:
   backoffLimit: 6
   activeDeadlineSeconds: {{ .values.deadlineSeconds }}
+  # Of one that succeeds Helm takes care. One that fails stays for a day, to be looked at.
+  ttlSecondsAfterFinished: 86400
   template:
     {{- include "common.pod" . | nindent 4 }}
 {{- end }}
