@@ -133,12 +133,13 @@ func (p *Process) Run(ctx context.Context, plan load.Plan, onWindow func(load.Wi
 	// The read below has no deadline of its own: a plan lasts as long as it
 	// lasts. Whatever ends ctx ends the process, and so the read.
 	defer p.killWhenDone(ctx)()
-	hear, end := p.keepAsking()
-	defer end()
+	asked := p.await()
+	defer asked.end()
 	if _, err := p.In.Write(append(line, '\n')); err != nil {
 		return load.Result{}, p.breakDown(ctx, fmt.Errorf("send the plan: %w", err))
 	}
-	for hear() {
+	asked.begin()
+	for asked.hear() {
 		var m message
 		if err := json.Unmarshal(p.output.Bytes(), &m); err != nil {
 			return load.Result{}, p.breakDown(ctx, fmt.Errorf("it wrote %.80q: %w", p.output.Bytes(), err))
@@ -151,6 +152,7 @@ func (p *Process) Run(ctx context.Context, plan load.Plan, onWindow func(load.Wi
 		case m.Result != nil:
 			return *m.Result, nil
 		case m.Now != nil: // it is there
+			asked.answers++
 		default:
 			return load.Result{}, fmt.Errorf("load generator: %s", m.Error)
 		}
@@ -162,40 +164,83 @@ func (p *Process) Run(ctx context.Context, plan load.Plan, onWindow func(load.Wi
 	return load.Result{}, p.breakDown(ctx, err)
 }
 
-// keepAsking asks the process for its clock now and then, and kills it when nothing of it comes,
-// or nothing can be sent to it, for longer than its patience. It returns what reads the next
-// line, and what ends the asking.
-func (p *Process) keepAsking() (hear func() bool, end func()) {
-	if p.patience == 0 {
-		return p.output.Scan, func() {}
+// asking is the asking of a process for its clock while it offers load.
+type asking struct {
+	process   *Process
+	silence   *time.Timer // kills it
+	over      chan struct{}
+	done      chan struct{}
+	questions atomic.Int64
+	answers   int64
+}
+
+// await kills the process when nothing of it comes, or nothing can be sent to it, for longer
+// than its patience.
+func (p *Process) await() *asking {
+	a := &asking{process: p, over: make(chan struct{}), done: make(chan struct{})}
+	close(a.done)
+	if p.patience > 0 {
+		a.silence = time.AfterFunc(p.patience, func() {
+			p.silent.Store(true)
+			p.kill()
+		})
 	}
-	silence := time.AfterFunc(p.patience, func() {
-		p.silent.Store(true)
-		p.kill()
-	})
-	over := make(chan struct{})
+	return a
+}
+
+// begin asks now and then, once the plan is sent: what is asked before waits for its answer to be
+// read, and the plan behind it.
+func (a *asking) begin() {
+	p := a.process
+	if p.patience == 0 {
+		return
+	}
+	a.done = make(chan struct{})
 	go func() {
+		defer close(a.done)
 		tick := time.NewTicker(p.beat)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
+				a.questions.Add(1)
 				if _, err := io.WriteString(p.In, askClock); err != nil {
 					return // that it has ended, its output says
 				}
-			case <-over:
+			case <-a.over:
 				return
 			}
 		}
 	}()
-	hear = func() bool {
-		silence.Reset(p.patience)
-		defer silence.Stop() // what the caller does with the line is not silence
-		return p.output.Scan()
+}
+
+// hear reads the next line. What the caller does with it is not silence.
+func (a *asking) hear() bool {
+	if a.silence != nil {
+		a.silence.Reset(a.process.patience)
+		defer a.silence.Stop()
 	}
-	return hear, func() {
-		silence.Stop()
-		close(over)
+	return a.process.output.Scan()
+}
+
+// end ends the asking, and hears what is still answered: who writes that would wait for it,
+// and hear of no other plan.
+func (a *asking) end() {
+	close(a.over)
+	heard := true
+	drain := func() {
+		for heard && a.process.broken == nil && a.answers < a.questions.Load() {
+			heard = a.hear()
+			a.answers++
+		}
+	}
+	drain()
+	if heard && a.process.broken == nil {
+		<-a.done // it may have asked once more, which is read now that all else is answered
+		drain()
+	}
+	if a.silence != nil {
+		a.silence.Stop()
 	}
 }
 
