@@ -46,7 +46,6 @@ type connection struct {
 
 	client, server endpoint
 	lowAsks        bool // the lower endpoint is the client
-	named          bool // Client is as good as it gets
 	opened         int64
 	phase          phase
 	// last is when the side that sends sent its last byte: of the request while asking,
@@ -145,7 +144,7 @@ func (t *tracker) end(k key) {
 // open begins to follow a connection: it is nil if nobody can tell who of the two asks.
 func (t *tracker) open(k key, fromLow bool, p *packet) *connection {
 	const ack = 0x10
-	c := &connection{client: k.low, server: k.high, opened: p.at}
+	c := &connection{Hop: Hop{Unnamed: true}, client: k.low, server: k.high, opened: p.at}
 	switch {
 	case p.flags&flagSYN != 0:
 		c.lowAsks, c.phase = fromLow == (p.flags&ack == 0), idle
@@ -205,10 +204,10 @@ func (c *connection) stalled(at int64) {
 
 // count adds what was seen of a connection to its hop, and begins anew.
 func (t *tracker) count(c *connection, hops map[hopKey]*Hop) {
-	if !c.named {
+	if c.Unnamed {
 		// A table of sockets that was read after the connection was opened has it.
-		c.Client, c.named = t.who.of(c.client, c.server, c.opened)
-		c.Unnamed, t.unnamed = !c.named, t.unnamed || !c.named
+		name, known := t.who.of(c.client, c.server, c.opened)
+		c.Client, c.Unnamed, t.unnamed = name, !known, t.unnamed || !known
 	}
 	empty := Hop{Client: c.Client, Unnamed: c.Unnamed, Server: c.Server}
 	if c.Hop == empty {
@@ -216,7 +215,7 @@ func (t *tracker) count(c *connection, hops map[hopKey]*Hop) {
 	}
 	k := hopKey{c.Client, c.Unnamed, c.server}
 	if hops[k] == nil {
-		hops[k] = &Hop{Client: c.Client, Unnamed: c.Unnamed, Server: c.Server}
+		hops[k] = new(empty)
 	}
 	hops[k].add(&c.Hop)
 	c.Hop = empty

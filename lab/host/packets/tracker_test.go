@@ -156,7 +156,7 @@ func TestClientsAreToldApart(t *testing.T) {
 		t.Errorf("opened anew: got %+v, want api-2", s.Hops)
 	}
 	// While the tables are older than a connection, it is not known whether somebody has it.
-	hops, c := map[hopKey]*Hop{}, &connection{client: api.client, server: api.server, opened: math.MaxInt64}
+	hops, c := map[hopKey]*Hop{}, &connection{Hop: Hop{Unnamed: true}, client: api.client, server: api.server, opened: math.MaxInt64}
 	delete(who.client, pair)
 	for range 2 {
 		c.Exchanges = 1
