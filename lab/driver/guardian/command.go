@@ -9,17 +9,25 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"loadstone/block/pause"
 )
 
-// removeWithin bounds one Command. Docker kills and removes a container in
-// tenths of a second; this is for dozens of them on a machine that is busy.
-const removeWithin = time.Minute
+const (
+	// removeWithin bounds one Command. Docker kills and removes a container in
+	// tenths of a second; this is for dozens of them on a machine that is busy.
+	removeWithin = time.Minute
+	// againAfter is the pause before a Command that has failed is run again.
+	againAfter = time.Second
+)
 
 // Command is a program that removes what no signal can reach, such as
 // containers. It is run in / and must bear to be run when nothing is left.
 type Command struct {
 	Argv []string `json:"argv"`
 	Env  []string `json:"env"` // all of its environment
+	// Again is for how long it is run again when it fails: whom it asks may be away. 0 is not at all.
+	Again time.Duration `json:"again,omitempty"`
 }
 
 func (l *Left) runRemovals(ctx context.Context) error {
@@ -30,7 +38,26 @@ func (l *Left) runRemovals(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// again is for how long removals may be run again, all in all.
+func (l *Left) again() (sum time.Duration) {
+	for _, c := range l.Removals {
+		if c.Again > 0 {
+			sum += c.Again + removeWithin
+		}
+	}
+	return sum
+}
+
 func (c Command) run(ctx context.Context) error {
+	for end := time.Now().Add(c.Again); ; {
+		err := c.once(ctx)
+		if err == nil || !time.Now().Before(end) || !pause.For(ctx, againAfter) {
+			return err
+		}
+	}
+}
+
+func (c Command) once(ctx context.Context) error {
 	if len(c.Argv) == 0 || !filepath.IsAbs(c.Argv[0]) {
 		return fmt.Errorf("run %q: it names no program by its whole path", c.Argv)
 	}

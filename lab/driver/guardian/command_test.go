@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestTheEndOfThePipeRunsRemovals(t *testing.T) {
@@ -21,6 +22,52 @@ func TestTheEndOfThePipeRunsRemovals(t *testing.T) {
 	}
 	if _, err := os.Stat(log); !os.IsNotExist(err) {
 		t.Errorf("the guardian had something to say: %v", err)
+	}
+}
+
+// TestARemovalIsRunAgain has a command fail until a file is there, which is after the lab has gone on.
+func TestARemovalIsRunAgain(t *testing.T) {
+	t.Parallel()
+	g, _ := startGuardian(t)
+	dir := t.TempDir()
+	c := Command{Argv: []string{"/bin/sh", "-c", "cd " + dir + "; echo >>tries; [ -e there ] && echo >removed"}, Env: []string{"PATH=/bin"}, Again: time.Minute}
+	if err := g.Remove(c); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.HandOver(); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "a second try", func() bool {
+		text, err := os.ReadFile(filepath.Join(dir, "tries"))
+		return err == nil && len(text) > 1
+	})
+	if err := os.WriteFile(filepath.Join(dir, "there"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "the removal", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "removed"))
+		return err == nil
+	})
+}
+
+func within(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within a minute", what)
+		}
+	}
+}
+
+// TestARemovalThatIsRunAgainEnds: the time for it is over in the end, and why it failed is said.
+func TestARemovalThatIsRunAgainEnds(t *testing.T) {
+	t.Parallel()
+	left := Left{Removals: []Command{{Argv: []string{"/bin/false"}, Again: time.Millisecond}}, ProcRoot: "/proc"}
+	if err := left.Clean(t.Context()); err == nil {
+		t.Error("a removal that always fails is none of an error")
+	}
+	if left.again() <= removeWithin {
+		t.Errorf("removals have %v", left.again())
 	}
 }
 

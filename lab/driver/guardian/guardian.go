@@ -188,6 +188,19 @@ func (g *Guardian) tell(m message) error {
 // Done tells the guardian that nothing is left to guard, and waits for its end.
 func (g *Guardian) Done() error { return errors.Join(g.tell(message{Done: true}), g.end(exitWithin)) }
 
+// HandOver ends the lab's side as Leave does, and waits for nothing: the
+// guardian outlives the lab, for as long as its removals may be run again.
+func (g *Guardian) HandOver() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.pipe == nil {
+		return nil
+	}
+	pipe := g.pipe
+	g.pipe = nil
+	return errors.Join(pipe.Close(), g.cmd.Process.Release())
+}
+
 // Leave ends the lab's side without "done": the guardian cleans up what is
 // left, as if the lab had died. Leave waits for it, for at most a minute.
 func (g *Guardian) Leave() error { return g.end(cleanWithin + exitWithin) }

@@ -11,7 +11,7 @@ import (
 )
 
 // cleanWithin bounds the clean-up after the lab's death: three times what one
-// control group may take, and what a removal may.
+// control group may take, and what a removal may. What is run again has longer.
 const cleanWithin = 30*time.Second + removeWithin
 
 // mostLine bounds a message, in bytes: a Command has an environment, which is a few megabytes at
@@ -33,7 +33,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	if done {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanWithin+left.again())
 	defer cancel()
 	if err := errors.Join(err, left.Clean(ctx)); err != nil {
 		return fmt.Errorf("guardian: clean up after the lab: %w", err)

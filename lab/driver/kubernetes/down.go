@@ -18,6 +18,9 @@ const (
 	removeAllWithin = 50 * time.Second
 	// removeAgain is the pause before another try.
 	removeAgain = 200 * time.Millisecond
+	// guardFor is how long the guardian tries what the lab could not: an API server that is upgraded, or
+	// whose machine starts again, answers by then.
+	guardFor = 15 * time.Minute
 )
 
 // CleanUp is for Core.
@@ -43,7 +46,7 @@ func (r *Running) CleanUp(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// removeAll deletes the name space. Where that fails the guardian tries again, and may have more luck.
+// removeAll deletes the name space. Where that fails the guardian goes on trying, after the lab has ended.
 func (r *Running) removeAll(ctx context.Context) error {
 	if !r.made {
 		return r.guard.Done()
@@ -52,10 +55,8 @@ func (r *Running) removeAll(ctx context.Context) error {
 	if err == nil {
 		return r.guard.Done()
 	}
-	if r.guard.Leave() == nil {
-		return nil
-	}
-	return fmt.Errorf("the name space %s is left, since %w; the next run in this cluster deletes it, and so does `kubectl delete namespace %s`", r.name, err, r.name)
+	err = fmt.Errorf("the name space %s is left, since %w; for %g minutes this is tried again in the background, and then the next run in this cluster deletes it, or `kubectl delete namespace %s`", r.name, err, guardFor.Minutes(), r.name)
+	return errors.Join(err, r.guard.HandOver())
 }
 
 // Remove deletes the name space of a run with all in it. It is for the guardian, which

@@ -37,7 +37,8 @@
 //
 // The name space is called loadstone-PID-START-RANDOM after the lab, and everything in it
 // belongs to one object, so that deleting either deletes all. Down does it; when the lab is
-// killed, its guardian does it (package driver/guardian); when that is killed too, the next Up does.
+// killed or the cluster does not answer, its guardian does it (package driver/guardian), for a quarter of an hour; when that
+// is killed too, the next Up does.
 package kubernetes
 
 import (

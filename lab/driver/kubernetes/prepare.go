@@ -102,7 +102,7 @@ func (d Driver) removal(c *cluster, namespace string) guardian.Command {
 	if c.pinned != "" {
 		env[pinnedVariable] = c.pinned
 	}
-	command := guardian.Command{Argv: slices.Concat(d.Remover, []string{namespace})}
+	command := guardian.Command{Argv: slices.Concat(d.Remover, []string{namespace}), Again: guardFor}
 	for _, key := range slices.Sorted(maps.Keys(env)) {
 		command.Env = append(command.Env, key+"="+env[key])
 	}
