@@ -14,6 +14,7 @@ import (
 	"loadstone/lab/driver"
 	"loadstone/lab/driver/guardian"
 	"loadstone/lab/host/cgroup"
+	"loadstone/lab/host/procstat"
 )
 
 // instance is one container.
@@ -122,7 +123,7 @@ func (in *instance) StartAgain(ctx context.Context) error {
 
 // openGroup opens the container's control group. A pid that is not the
 // container's is one of another machine: then the daemon is not on this one.
-// A process that has ended is in no group of its own either.
+// A process that has ended is in no group of its own either, nor is one that is about to.
 func (in *instance) openGroup(l *driver.Life, pid int) (int, *cgroup.Group) {
 	c := &in.run.config
 	first, _ := guardian.Identify(c.ProcRoot, pid)
@@ -131,11 +132,17 @@ func (in *instance) openGroup(l *driver.Life, pid int) (int, *cgroup.Group) {
 		err = errors.Join(errors.New("the daemon runs on another machine, or in a virtual one"), group.Close())
 		group, pid = nil, 0
 	}
-	if err != nil && !l.HasEnded() && first.Alive(c.ProcRoot) {
+	if err != nil && !l.HasEnded() && stays(c.ProcRoot, first) {
 		in.run.unseen.Store(true)
 		in.run.Warnf("what containers use cannot be seen from here: %v", err)
 	}
 	return pid, group
+}
+
+// stays says whether a process is there, and not on its way out.
+func stays(procRoot string, p guardian.Process) bool {
+	s, err := procstat.Read(procRoot, p.PID)
+	return err == nil && s.Start == p.Start && !s.Over() && !s.Exiting
 }
 
 // Variables are none: services find each other by name.

@@ -106,7 +106,11 @@ func (s suite) cpuOnceUp(t *testing.T) {
 func sampleOf(t *testing.T, r driver.Running) (taken *host.Sample) {
 	t.Helper()
 	enough := errors.New("a sample")
-	err := r.Hosts()[0].Watch(t.Context(), time.Millisecond, func(s *host.Sample) error {
+	hosts := r.Hosts()
+	if len(hosts) == 0 {
+		t.Fatalf("nothing is seen of the system: %q", r.Warnings())
+	}
+	err := hosts[0].Watch(t.Context(), time.Millisecond, func(s *host.Sample) error {
 		taken = s
 		return enough
 	})

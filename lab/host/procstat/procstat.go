@@ -29,6 +29,8 @@ type Stat struct {
 	Group  int // its process group
 	// Kernel says that it is a thread of the kernel.
 	Kernel bool
+	// Exiting says that it is on its way out, which may take a while: it is in no control group of version 1 any more.
+	Exiting bool
 	// User and System are its CPU time, and Ended that of the children that it waited for.
 	User, System, Ended time.Duration
 	// Start is in clock ticks since boot. With it a pid names a process for good.
@@ -93,6 +95,7 @@ const (
 	starttime = 22
 	rss       = 24
 
+	exiting      = 0x00000004 // PF_EXITING
 	kernelThread = 0x00200000 // PF_KTHREAD
 )
 
@@ -116,7 +119,7 @@ func Parse(text string) (Stat, error) {
 	}
 	spent := func(at int) time.Duration { return time.Duration(number(at)) * Tick }
 	s := Stat{
-		Name: rest[:end], State: fields[0][0], Parent: int(number(parent)), Group: int(number(group)), Kernel: number(flags)&kernelThread != 0,
+		Name: rest[:end], State: fields[0][0], Parent: int(number(parent)), Group: int(number(group)), Kernel: number(flags)&kernelThread != 0, Exiting: number(flags)&exiting != 0,
 		User: spent(utime), System: spent(stime), Ended: spent(cutime) + spent(cstime), Start: uint64(number(starttime)), Resident: number(rss),
 	}
 	var errPID error
