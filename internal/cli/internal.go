@@ -56,7 +56,11 @@ func (a *app) internalCommand() *cobra.Command {
 		&cobra.Command{
 			Use: removerName + " NAMESPACE", Short: "Remove what a killed run left in a cluster", Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return kubernetes.Remove(cmd.Context(), a.composeEnv(), args[0])
+				err := kubernetes.Remove(cmd.Context(), a.composeEnv(), args[0])
+				if kubernetes.Refused(err) {
+					return usageError{err} // by whose status the guardian knows that it is in vain
+				}
+				return err
 			},
 		},
 		&cobra.Command{

@@ -17,8 +17,11 @@ const (
 	// removeWithin bounds one Command. Docker kills and removes a container in
 	// tenths of a second; this is for dozens of them on a machine that is busy.
 	removeWithin = time.Minute
-	// againAfter is the pause before a Command that has failed is run again.
-	againAfter = time.Second
+	// againAfter is the pause before a Command that has failed is run again, and againAtMost what it grows to.
+	againAfter  = time.Second
+	againAtMost = 30 * time.Second
+	// inVain is the exit status of a Command that would fail for ever.
+	inVain = 2
 )
 
 // Command is a program that removes what no signal can reach, such as
@@ -26,7 +29,8 @@ const (
 type Command struct {
 	Argv []string `json:"argv"`
 	Env  []string `json:"env"` // all of its environment
-	// Again is for how long it is run again when it fails: whom it asks may be away. 0 is not at all.
+	// Again is for how long it is run again when it fails, unless with exit status 2: whom it asks may be away. 0 is
+	// not at all.
 	Again time.Duration `json:"again,omitempty"`
 }
 
@@ -49,9 +53,11 @@ func (l *Left) again() (sum time.Duration) {
 }
 
 func (c Command) run(ctx context.Context) error {
-	for end := time.Now().Add(c.Again); ; {
+	wait := againAfter
+	for end := time.Now().Add(c.Again); ; wait = min(2*wait, againAtMost) {
 		err := c.once(ctx)
-		if err == nil || !time.Now().Before(end) || !pause.For(ctx, againAfter) {
+		exit, ended := errors.AsType[*exec.ExitError](err)
+		if err == nil || ended && exit.ExitCode() == inVain || !time.Now().Before(end) || !pause.For(ctx, wait) {
 			return err
 		}
 	}

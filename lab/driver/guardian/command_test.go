@@ -1,11 +1,16 @@
 package guardian
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestTheEndOfThePipeRunsRemovals(t *testing.T) {
@@ -30,12 +35,12 @@ func TestARemovalIsRunAgain(t *testing.T) {
 	t.Parallel()
 	g, _ := startGuardian(t)
 	dir := t.TempDir()
-	c := Command{Argv: []string{"/bin/sh", "-c", "cd " + dir + "; echo >>tries; [ -e there ] && echo >removed"}, Env: []string{"PATH=/bin"}, Again: time.Minute}
+	c := Command{Argv: []string{"/bin/sh", "-c", "cd " + dir + " || exit 2; echo >>tries; [ -e there ] && echo >removed"}, Again: time.Minute}
 	if err := g.Remove(c); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.HandOver(); err != nil {
-		t.Fatal(err)
+	if err := g.end(time.Millisecond); !errors.Is(err, ErrGoesOn) {
+		t.Fatalf("got %v, want that it goes on", err)
 	}
 	within(t, "a second try", func() bool {
 		text, err := os.ReadFile(filepath.Join(dir, "tries"))
@@ -44,10 +49,48 @@ func TestARemovalIsRunAgain(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "there"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "the removal", func() bool {
+	within(t, "the removal, and its end", func() bool {
 		_, err := os.Stat(filepath.Join(dir, "removed"))
-		return err == nil
+		return err == nil && g.cmd.Process.Signal(syscall.Signal(0)) != nil
 	})
+}
+
+// TestARemovalInVainIsRunOnce: it says so by its exit status.
+func TestARemovalInVainIsRunOnce(t *testing.T) {
+	t.Parallel()
+	tries := filepath.Join(t.TempDir(), "tries")
+	left := Left{Removals: []Command{{Argv: []string{"/bin/sh", "-c", "echo >>" + tries + "; echo not yours >&2; exit 2"}, Again: time.Minute}}, ProcRoot: "/proc"}
+	if err := left.Clean(t.Context()); err == nil || !strings.Contains(err.Error(), "not yours") {
+		t.Errorf("got %v", err)
+	}
+	if text, err := os.ReadFile(tries); err != nil || len(text) != 1 {
+		t.Errorf("it was run %d times, %v", len(text), err)
+	}
+}
+
+// TestTheGuardianHoldsNothingOfTheCallers: not what this process has from its own, such as a lock that is held by who has it.
+func TestTheGuardianHoldsNothingOfTheCallers(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETFD, 0); err != nil { // as if it were inherited
+		t.Fatal(err)
+	}
+	g, _ := startGuardian(t)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("got %v, want the end: the guardian holds the other end", err)
+	}
+	if err := g.Done(); err != nil {
+		t.Error(err)
+	}
 }
 
 func within(t *testing.T, what string, is func() bool) {

@@ -11,7 +11,7 @@
 //	 └─ starts services                               reads until "done" or the end
 //
 // When the lab stops in order it says "done", and the guardian exits. When the
-// pipe ends without that, the lab is dead: the guardian kills everything that
+// pipe ends without that, the lab is dead, or could not clean up: the guardian kills everything that
 // it was told of, removes the control groups and the directory, and exits.
 //
 // Three things find a process, and each covers what another cannot. The control
@@ -31,12 +31,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"loadstone/lab/host/cgroup"
 )
@@ -68,6 +72,7 @@ type Config struct {
 type Guardian struct {
 	cmd     *exec.Cmd
 	logFile string
+	goesOn  atomic.Bool // whether it has a Command that is run again
 
 	mu   sync.Mutex
 	pipe *os.File // nil once closed
@@ -103,6 +108,9 @@ func Start(ctx context.Context, c Config) (*Guardian, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the guardian: %w", errors.Join(err, stdin.Close(), pipe.Close()))
 	}
+	// What this process has from its own caller, such as a lock or a pipe, is not the guardian's to hold. A kernel
+	// before Linux 5.11 cannot have it so.
+	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.Argv[0], c.Argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = stdin, stdout, log, c.Hold
 	cmd.Dir, cmd.Env = "/", []string{}
@@ -162,7 +170,12 @@ func (g *Guardian) Mark(mark string) error { return g.tell(message{Mark: mark}) 
 func (g *Guardian) Dir(dir string) error { return g.tell(message{Dir: dir}) }
 
 // Remove tells the guardian of a command to run when the processes are gone.
-func (g *Guardian) Remove(c Command) error { return g.tell(message{Remove: &c}) }
+func (g *Guardian) Remove(c Command) error {
+	if c.Again > 0 {
+		g.goesOn.Store(true)
+	}
+	return g.tell(message{Remove: &c})
+}
 
 func (g *Guardian) tell(m message) error {
 	line, err := json.Marshal(m)
@@ -188,21 +201,12 @@ func (g *Guardian) tell(m message) error {
 // Done tells the guardian that nothing is left to guard, and waits for its end.
 func (g *Guardian) Done() error { return errors.Join(g.tell(message{Done: true}), g.end(exitWithin)) }
 
-// HandOver ends the lab's side as Leave does, and waits for nothing: the
-// guardian outlives the lab, for as long as its removals may be run again.
-func (g *Guardian) HandOver() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.pipe == nil {
-		return nil
-	}
-	pipe := g.pipe
-	g.pipe = nil
-	return errors.Join(pipe.Close(), g.cmd.Process.Release())
-}
+// ErrGoesOn is of a guardian that outlives the lab, since one of its commands is to be run again.
+var ErrGoesOn = errors.New("the guardian goes on")
 
 // Leave ends the lab's side without "done": the guardian cleans up what is
-// left, as if the lab had died. Leave waits for it, for at most a minute.
+// left, as if the lab had died. Leave waits for it, for a minute and a half at most; then it
+// goes on by itself (ErrGoesOn) if it has a Command with Again, and else is killed.
 func (g *Guardian) Leave() error { return g.end(cleanWithin + exitWithin) }
 
 // end closes the pipe and waits for the guardian's exit.
@@ -215,9 +219,20 @@ func (g *Guardian) end(within time.Duration) error {
 		return nil
 	}
 	err := pipe.Close()
-	kill := time.AfterFunc(within, func() { _ = g.cmd.Process.Kill() })
-	errWait := g.cmd.Wait()
-	kill.Stop()
+	ended := make(chan error, 1)
+	go func() { ended <- g.cmd.Wait() }()
+	late := time.NewTimer(within)
+	defer late.Stop()
+	var errWait error
+	select {
+	case errWait = <-ended:
+	case <-late.C:
+		if g.goesOn.Load() {
+			return errors.Join(err, ErrGoesOn)
+		}
+		_ = g.cmd.Process.Kill()
+		errWait = <-ended
+	}
 	if errWait != nil {
 		err = errors.Join(err, fmt.Errorf("the guardian ended badly (see %s): %w", g.logFile, errWait))
 	}

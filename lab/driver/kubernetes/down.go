@@ -10,12 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"loadstone/lab/driver"
+	"loadstone/lab/driver/guardian"
 )
 
 const (
 	// removeAllWithin bounds the removal of a name space: some seconds of controllers'
-	// work, and less than a guardian gives a command.
-	removeAllWithin = 50 * time.Second
+	// work, and with a last call of the API less than the minute that a guardian gives a command.
+	removeAllWithin = 35 * time.Second
 	// removeAgain is the pause before another try.
 	removeAgain = 200 * time.Millisecond
 	// guardFor is how long the guardian tries what the lab could not: an API server that is upgraded, or
@@ -46,7 +47,8 @@ func (r *Running) CleanUp(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// removeAll deletes the name space. Where that fails the guardian goes on trying, after the lab has ended.
+// removeAll deletes the name space. Where that fails the guardian tries again, also after the lab has ended, unless
+// the cluster refuses it.
 func (r *Running) removeAll(ctx context.Context) error {
 	if !r.made {
 		return r.guard.Done()
@@ -55,8 +57,25 @@ func (r *Running) removeAll(ctx context.Context) error {
 	if err == nil {
 		return r.guard.Done()
 	}
-	err = fmt.Errorf("the name space %s is left, since %w; for %g minutes this is tried again in the background, and then the next run in this cluster deletes it, or `kubectl delete namespace %s`", r.name, err, guardFor.Minutes(), r.name)
-	return errors.Join(err, r.guard.HandOver())
+	left := fmt.Errorf("the name space %s is left, since %w", r.name, err)
+	const byHand = "delete it with `kubectl delete namespace %s`"
+	if Refused(err) {
+		return errors.Join(fmt.Errorf("%w; "+byHand, left, r.name), r.guard.Done())
+	}
+	switch errLeave := r.guard.Leave(); {
+	case errLeave == nil:
+		return nil
+	case errors.Is(errLeave, guardian.ErrGoesOn):
+		return fmt.Errorf("%w; for %g minutes this is tried again in the background, and then the next run on this machine deletes it; or "+byHand, left, guardFor.Minutes(), r.name)
+	default:
+		return errors.Join(fmt.Errorf("%w; the next run on this machine deletes it; or "+byHand, left, r.name), errLeave)
+	}
+}
+
+// Refused says whether an error is that the cluster does not let this user do something, which it would not later either.
+func Refused(err error) bool {
+	_, refused := errors.AsType[*refusedError](err)
+	return refused
 }
 
 // Remove deletes the name space of a run with all in it. It is for the guardian, which
@@ -85,8 +104,7 @@ func (c *cluster) remove(ctx context.Context, namespace string) error {
 			_ = c.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}) // the name space takes them along
 			return c.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})
 		})
-		_, refused := errors.AsType[*refusedError](err)
-		return apierrors.IsNotFound(err) || refused
+		return apierrors.IsNotFound(err) || Refused(err)
 	})
 	switch {
 	case gone && apierrors.IsNotFound(err):

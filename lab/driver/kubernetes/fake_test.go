@@ -49,7 +49,9 @@ func TestMain(m *testing.M) {
 	case "shim":
 		err = cgroup.JoinAndExec(os.Args[2:], os.Environ())
 	case "remove":
-		err = Remove(context.Background(), clusterDriver().Env, os.Args[2])
+		if err = Remove(context.Background(), clusterDriver().Env, os.Args[2]); Refused(err) {
+			syscall.Exit(2)
+		}
 	case "lab":
 		err = lab(os.Args[2])
 	default:
@@ -79,6 +81,8 @@ type world struct {
 	attachTo func(ctx context.Context, namespace, pod string, s streams) error
 	// agent is the value of AgentVariable.
 	agent string
+	// remover is a Driver's.
+	remover []string
 
 	mu      sync.Mutex
 	serial  int
@@ -90,7 +94,7 @@ func newWorld(t *testing.T, becomes map[string]corev1.PodStatus) *world {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}
 	node.Status.NodeInfo.BootID = "another machine's"
-	w := &world{Clientset: fake.NewClientset(node), t: t, becomes: becomes, agent: noAgents}
+	w := &world{Clientset: fake.NewClientset(node), t: t, becomes: becomes, agent: noAgents, remover: []string{"/bin/true"}}
 	w.Discovery().(*discovery.FakeDiscovery).FakedServerVersion = &version.Info{Minor: "36+"}
 	w.PrependReactor("create", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		o := a.(clienttesting.CreateAction).GetObject()
@@ -291,7 +295,7 @@ func waiting(reason, message string) corev1.PodStatus {
 // up brings a system up in the world.
 func (w *world) up(ctx context.Context, s *topology.System) (driver.Running, error) {
 	w.t.Helper()
-	d := Driver{Settings: driver.DefaultSettings(), Remover: []string{"/bin/true"}, cluster: &cluster{Interface: w, server: "https://cluster", attachTo: w.attachTo}, lostAfter: 50 * time.Millisecond}
+	d := Driver{Settings: driver.DefaultSettings(), Remover: w.remover, cluster: &cluster{Interface: w, server: "https://cluster", attachTo: w.attachTo}, lostAfter: 50 * time.Millisecond}
 	d.Guardian = []string{os.Args[0], "internal-guardian"}
 	d.Env = map[string]string{AgentVariable: w.agent}
 	return d.Up(ctx, driver.Config{System: s, LogDir: filepath.Join(w.t.TempDir(), "logs")})

@@ -21,7 +21,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 
 	"loadstone/lab/driver"
@@ -352,28 +351,6 @@ func TestWhatALabThatIsNoMoreLeftIsRemoved(t *testing.T) {
 	slices.Sort(want)
 	if left := w.left(); !slices.Equal(left, want) {
 		t.Errorf("there is left: %q, want %q", left, want)
-	}
-}
-
-func TestWhatDownMayNotDeleteIsLeftToTheGuardian(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, map[string]corev1.PodStatus{"seed": exited(0)})
-	up, err := w.up(t.Context(), system(t, shop))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := up.(*Running)
-	w.PrependReactor("delete", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, r.name, errors.New("not yours"))
-	})
-	err = r.Down(context.Background())
-	for _, want := range []string{r.name + " is left, since ", "for 15 minutes this is tried again", "kubectl delete namespace " + r.name} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
-	}
-	if again := r.config.removal(r.cluster, r.name).Again; again != guardFor {
-		t.Errorf("the guardian tries for %v, want %v", again, guardFor)
 	}
 }
 

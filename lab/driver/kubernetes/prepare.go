@@ -142,7 +142,7 @@ func (r *Running) create(ctx context.Context, o *Objects) error {
 		_, err := api.Namespaces().Create(ctx, o.Namespace, none)
 		return err
 	})
-	if _, refused := errors.AsType[*refusedError](err); refused {
+	if Refused(err) {
 		return err
 	}
 	r.made = true // or may be: of a call without an answer nobody can say
