@@ -164,6 +164,7 @@ deps: ## fetch Kafka, Cassandra, Flink and Spark into the user's cache (Java 17,
 test-large: setup ## the tests of clusters of Java processes, and of k6
 	scripts/setup k6
 	scripts/setup rails
+	scripts/setup ssh
 	LARGE=1 go test ./deploy/rails
 	LARGE=1 go test -run 'K6|TestResultsScript' ./lab/load/k6 ./internal/cli
 	LARGE=1 go test -timeout 20m -run 'TestThreeBrokersAreACluster|TestThreeNodesAreARing|TestFlinkIsACluster' ./lab/driver/process
@@ -174,7 +175,7 @@ test-large: setup ## the tests of clusters of Java processes, and of k6
 	LARGE=1 go test -timeout 20m ./system/chat/flink
 	LARGE=1 go test -v -run TestServersAreKilled ./system/chat/reconcile
 	LARGE=1 go test -run TestUpOfTheChatOfSeveralServers ./internal/cli
-	LARGE=1 go test -v -timeout 30m -run 'TestAnAttachedSystemHasTheSameLimit|TestProgramsAsTheyAreHaveTheSameLimit' ./internal/cli
+	LARGE=1 go test -v -timeout 30m -run 'TestAnAttachedSystemHasTheSameLimit|TestProgramsAsTheyAreHaveTheSameLimit|TestMachinesAreReachedBySSH' ./internal/cli
 	LARGE=1 go test -v -run TestPublishersAreKilled ./system/feed/snapshot
 	LARGE=1 go test -v -run TestSlowConnections ./system/results/nginx
 	LARGE=1 go test -timeout 20m -run TestTimesTellNobodyWhoExists ./system/results/serve

@@ -24,8 +24,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// postgres starts a PostgreSQL beside the cluster, which takes passwords alone.
-func (b *beside) postgres(password string) {
+// postgres starts a PostgreSQL beside the cluster, which takes passwords alone, and makes a database.
+func (b *beside) postgres(password, database string) {
 	b.t.Helper()
 	programs, err := filepath.Glob("/usr/lib/postgresql/*/bin/pg_ctl")
 	if len(programs) == 0 {
@@ -65,20 +65,38 @@ func (b *beside) postgres(password string) {
 	settings := "-c listen_addresses=" + outside + " -c unix_socket_directories=" + dir + " -c fsync=off"
 	do("pg_ctl", "--pgdata", dir+"/data", "--wait", "--log", dir+"/log", "--options", settings, "start")
 	b.t.Cleanup(func() { do("pg_ctl", "--pgdata", dir+"/data", "--wait", "--mode", "immediate", "stop") })
-	do("createdb", "--host", dir, "--username", "postgres", "results")
+	do("createdb", "--host", dir, "--username", "postgres", database)
 }
 
 // redis starts a Redis beside the cluster, with users of a file.
 func (b *beside) redis(users string) {
 	b.t.Helper()
-	cmd := b.command("redis-server", "--bind", outside, "--port", "6379", "--aclfile", users, "--protected-mode", "no", "--save", "", "--dir", b.dir)
-	b.must(cmd.Start())
+	b.server("6379", b.command("redis-server", "--bind", outside, "--port", "6379", "--aclfile", users, "--protected-mode", "no", "--save", "", "--dir", b.dir))
+}
+
+// server starts a program beside the cluster, until the test ends, and waits until it takes connections at a port.
+func (b *beside) server(port string, cmd *exec.Cmd) {
+	b.t.Helper()
+	log := b.path("log-" + port)
+	file, err := os.Create(log)
+	b.must(err)
+	cmd.Stdout, cmd.Stderr = file, file
+	b.must(errors.Join(cmd.Start(), file.Close()))
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
 	b.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		<-ended
 	})
-	b.until("Redis", func(ctx context.Context) error {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", outside+":6379")
+	b.until(cmd.Args[0], func(ctx context.Context) error {
+		select {
+		case err := <-ended:
+			ended <- err
+			said, _ := os.ReadFile(log)
+			b.t.Fatalf("%s has ended: %v\n%s", cmd.Args[0], err, said)
+		default:
+		}
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(outside, port))
 		if err == nil {
 			err = conn.Close()
 		}
@@ -220,7 +238,7 @@ func TestClusterServesWhileItChanges(t *testing.T) {
 	b.run("loadstone", "results", "secrets", "--owner", "owner", "--service", "service")
 	password, err := os.ReadFile(b.path("owner/password"))
 	b.must(err)
-	b.postgres(string(password))
+	b.postgres(string(password), "results")
 	b.redis(b.path("service/redis.acl"))
 	b.run("loadstone", "results", "roles", "--store", "postgres://postgres@"+outside+"/results?sslmode=disable", "--owner", "owner", "--service", "service")
 	for _, who := range []string{"owner", "service"} {
