@@ -1,16 +1,15 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"loadstone/block/servertest"
 	"loadstone/internal/project"
@@ -111,35 +110,22 @@ func (s *site) reach(names ...string) {
 	bin := filepath.Join(s.dir, "bin")
 	must(os.Mkdir(bin, 0o755))
 	must(os.Symlink(program, filepath.Join(bin, "loadstone")))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(err)
-	port := l.Addr().(*net.TCPAddr).Port
-	must(l.Close())
-	s.write("sshd_config", fmt.Sprintf("ListenAddress 127.0.0.1:%d\nHostKey %s/host\nAuthorizedKeysFile %s/user.pub\nStrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nSetEnv PATH=%s:/usr/bin:/bin\n",
-		port, s.dir, s.dir, bin))
-	s.write("ssh_config", fmt.Sprintf("Host %s\n HostName 127.0.0.1\n Port %d\n IdentityFile %s/user\n IdentitiesOnly yes\n UserKnownHostsFile %s/known\n StrictHostKeyChecking accept-new\n",
-		strings.Join(names, " "), port, s.dir, s.dir))
+	host := servertest.Host()
+	s.write("sshd_config", fmt.Sprintf("ListenAddress %s:2222\nHostKey %s/host\nAuthorizedKeysFile %s/user.pub\nStrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nSetEnv PATH=%s:/usr/bin:/bin\n",
+		host, s.dir, s.dir, bin))
+	s.write("ssh_config", fmt.Sprintf("Host %s\n HostName %s\n Port 2222\n IdentityFile %s/user\n IdentitiesOnly yes\n UserKnownHostsFile %s/known\n StrictHostKeyChecking accept-new\n",
+		strings.Join(names, " "), host, s.dir, s.dir))
 	must(os.WriteFile(filepath.Join(bin, "ssh"), []byte("#!/bin/sh\nexec /usr/bin/ssh -F "+s.dir+"/ssh_config \"$@\"\n"), 0o755))
 	s.env = append(s.env, "PATH="+bin+":"+os.Getenv("PATH"))
-	server := exec.Command(sshd, "-D", "-e", "-f", filepath.Join(s.dir, "sshd_config"))
-	said := &strings.Builder{}
-	server.Stderr = said
-	must(server.Start())
-	s.t.Cleanup(func() {
-		_ = server.Process.Kill()
-		_ = server.Wait()
-		if s.t.Failed() {
-			s.t.Logf("the SSH server: %s", said)
-		}
-	})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		cmd := exec.Command(filepath.Join(bin, "ssh"), names[0], "loadstone", "--version")
-		out, err := cmd.CombinedOutput()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("ssh %s loadstone --version: %v: %s\n%s", names[0], err, out, said)
-		}
-	}
+	servertest.New(s.t, servertest.Program{
+		Command: []string{sshd, "-D", "-e", "-f", filepath.Join(s.dir, "sshd_config")},
+		Log:     filepath.Join(s.dir, "sshd.log"),
+		Ready: func(ctx context.Context) error {
+			out, err := exec.CommandContext(ctx, filepath.Join(bin, "ssh"), names[0], "loadstone", "--version").CombinedOutput()
+			if err != nil {
+				err = fmt.Errorf("ssh %s loadstone --version: %w: %s", names[0], err, out)
+			}
+			return err
+		},
+	}).Start()
 }
