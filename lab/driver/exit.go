@@ -14,8 +14,8 @@ const (
 	// TailLines of them go into an error message.
 	TailLines = 15
 	// ReasonWithin bounds the wait for the reason of an end: containerd tells it some
-	// milliseconds before or after the end, on a busy machine some tenths of a second.
-	ReasonWithin = 2 * time.Second
+	// milliseconds before or after the end, on a busy machine seconds.
+	ReasonWithin = 10 * time.Second
 )
 
 // ExitError is an instance that ended while it should run, or a job that ended

@@ -58,7 +58,7 @@ func TestAProcessThatIsStartedAgainKeepsWhatItUsed(t *testing.T) {
 	}
 }
 
-// grouped is a process that is busy, in a control group with half a core.
+// grouped is a process that is busy, in a control group with limits.
 func grouped(t *testing.T, tree *cgroup.Tree, name string, limits cgroup.Limits) (*cgroup.Group, int) {
 	t.Helper()
 	g, err := tree.Create(name, limits)
@@ -102,7 +102,7 @@ func TestAGroupThatWasMadeAgainCountsOn(t *testing.T) {
 	}
 	var first Instance
 	t.Run("first", func(t *testing.T) {
-		g, pid := grouped(t, tree, name, cgroup.Limits{CPU: cgroup.Cores(0.5)})
+		g, pid := grouped(t, tree, name, cgroup.Limits{CPU: cgroup.Cores(0.05)}) // which it gets, and more, on a busy machine
 		target := Target{Name: "a-1", PID: pid, Cgroup: g.Paths()}
 		for deadline := time.Now().Add(2 * time.Minute); first.Throttled == 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 			first = read(target)
@@ -127,8 +127,9 @@ func TestAGroupThatWasMadeAgainCountsOn(t *testing.T) {
 		t.Errorf("got %v, %v; want %v and what the new one used, at most %v", before.CPU, err, first.CPU, stat.CPU)
 	}
 	// The process is another one in a group that lives on.
-	if same := read(Target{Name: "a-1", PID: os.Getpid(), Cgroup: g.Paths()}); same.CPU > first.CPU+2*stat.CPU+time.Second {
-		t.Errorf("another process in the same group: got %v after %v: what the group had counted was added again", same.CPU, before.CPU)
+	same := read(Target{Name: "a-1", PID: os.Getpid(), Cgroup: g.Paths()})
+	if err := g.Read(&stat); err != nil || same.CPU > first.CPU+stat.CPU {
+		t.Errorf("another process in the same group: got %v after %v, %v: what the group had counted was added again", same.CPU, before.CPU, err)
 	}
 	if err := r.close(); err != nil {
 		t.Error(err)

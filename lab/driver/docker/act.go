@@ -13,8 +13,8 @@ import (
 )
 
 // settleWithin bounds the wait for the news of an end after a command has
-// said that it has come, the fetching of a log of some MB included.
-const settleWithin = 20 * time.Second
+// said that it has come, the fetching of a log of some MB included. A daemon that takes longer hangs.
+const settleWithin = time.Minute
 
 // limitCPU has Docker change the container, which keeps it when it is started again.
 func (in *instance) limitCPU(ctx context.Context) error {

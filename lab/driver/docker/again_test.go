@@ -43,7 +43,7 @@ func testAgain(t *testing.T, env map[string]string, image string) {
 		if err != nil || !launched.After(before.StartedAt) || !now.StartedAt.Equal(launched) || now.ReadyAt.Before(launched) || now.PID == before.PID {
 			t.Errorf("got %v, %v; before %+v, now %+v", launched, err, before, now)
 		}
-		conn, err := net.DialTimeout("tcp", net.JoinHostPort(now.Host, "8080"), time.Second)
+		conn, err := net.DialTimeout("tcp", net.JoinHostPort(now.Host, "8080"), time.Minute)
 		if err != nil {
 			t.Fatalf("it is not ready: %v", err)
 		}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"loadstone/lab/driver"
 	"loadstone/lab/driver/drivertest"
@@ -63,7 +62,7 @@ func buildImage(t *testing.T, env map[string]string) string {
 		t.Fatal(err)
 	}
 	image := fmt.Sprintf("%s:drivertest-%d", topology.Self, os.Getpid())
-	dockerRun(t, env, "build", "--quiet", "--tag", image, "--target", "prebuilt", "--file", filepath.Join(deploy, "Dockerfile"), dir)
+	dockerRunIn(t, env, createWithin, "build", "--quiet", "--tag", image, "--target", "prebuilt", "--file", filepath.Join(deploy, "Dockerfile"), dir)
 	t.Cleanup(func() { dockerRun(t, env, "rmi", "--force", image) })
 	return image
 }
@@ -156,30 +155,29 @@ func startLab(t *testing.T, argv []string) *os.Process {
 }
 
 func testPorts(t *testing.T, env map[string]string, image string) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	compose := fmt.Sprintf(`services: {api: {image: %s, command: [serve, "0.0.0.0:8080", /data/notes], ports: ["127.0.0.1:%d:8080"]}}`, image, port)
+	listener, port := drivertest.Listen(t, "127.0.0.1")
+	compose := fmt.Sprintf(`services: {api: {image: %s, command: [serve, "0.0.0.0:8080", /data/notes], ports: ["127.0.0.1:%s:8080"]}}`, image, port)
 	dir := t.TempDir()
 	s := system(t, dir, compose)
 	t.Cleanup(func() { removeVolumes(t, env, testConfig(s, dir, env).VolumePrefix) })
-	begin := time.Now()
-	_, err = bringUp(t.Context(), testConfig(s, dir, env))
-	if want := fmt.Sprintf("start api-1: the port 127.0.0.1:%d of this machine is taken", port); err == nil || !strings.HasPrefix(err.Error(), want) {
+	c := testConfig(s, dir, env)
+	r := &Running{config: c}
+	err := r.Up(t.Context(), r, &c.Settings, c.Progress)
+	if want := "start api-1: the port 127.0.0.1:" + port + " of this machine is taken"; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
-	if took := time.Since(begin); took > settleWithin {
-		t.Errorf("it took %v to say so", took)
+	for _, in := range r.instances {
+		if in.Life() != nil {
+			t.Errorf("%s has a life, whose end was waited for", in.Name)
+		}
 	}
 	_ = listener.Close()
-	r, err := bringUp(t.Context(), testConfig(s, dir, env))
+	r, err = bringUp(t.Context(), testConfig(s, dir, env))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = r.Down(context.Background()) }()
-	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", port))
 	if err != nil {
 		t.Fatalf("the published port: %v", err)
 	}

@@ -189,12 +189,17 @@ func startDaemon(t *testing.T, server string) (host string) {
 // dockerRun runs docker for the test itself.
 func dockerRun(t *testing.T, env map[string]string, args ...string) string {
 	t.Helper()
+	return dockerRunIn(t, env, quickWithin, args...)
+}
+
+func dockerRunIn(t *testing.T, env map[string]string, within time.Duration, args ...string) string {
+	t.Helper()
 	c, err := newClient(env, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := c.run(context.Background(), call{argv: append([]string{c.docker}, args...), within: quickWithin, out: &out}); err != nil {
+	if err := c.run(context.Background(), call{argv: append([]string{c.docker}, args...), within: within, out: &out}); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

@@ -126,7 +126,7 @@ func (in *instance) exitError(ctx context.Context, exitCode string, lines []stri
 // usedUpMemory says whether Docker knows that this is why the container was killed. The news
 // of it may come after that of its end; if that was asked for, nobody waits.
 func (in *instance) usedUpMemory(ctx context.Context, asked bool) (known bool) {
-	poll := driver.Poll{Within: driver.ReasonWithin, First: driver.ReasonWithin / 20, Last: driver.ReasonWithin / 20}
+	poll := driver.Poll{Within: driver.ReasonWithin, First: driver.ReasonWithin / 100, Last: driver.ReasonWithin / 20}
 	if asked {
 		poll.Within = 0
 	}

@@ -8,9 +8,13 @@ package drivertest
 import (
 	"bufio"
 	"context"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -144,10 +148,15 @@ func (s suite) wantNothingLeft(t *testing.T, lab int) {
 	}, func() { t.Errorf("there is left: %q", left) })
 }
 
-// poll asks until ok, for at most 30 s; then it calls late.
+// poll asks until ok, for at most two minutes; then it calls late.
 func poll(t *testing.T, ok func() bool, late func()) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !ok(); <-time.After(20 * time.Millisecond) {
+	pollFor(t, 2*time.Minute, ok, late)
+}
+
+func pollFor(t *testing.T, within time.Duration, ok func() bool, late func()) {
+	t.Helper()
+	for deadline := time.Now().Add(within); !ok(); <-time.After(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			late()
 			return
@@ -163,6 +172,32 @@ func lines(t *testing.T, file string) []string {
 		t.Fatal(err)
 	}
 	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
+}
+
+// wantLines wants those lines in a file, of which services may be writing the last.
+func wantLines(t *testing.T, file string, want []string) {
+	t.Helper()
+	var got []string
+	poll(t, func() bool { got = lines(t, file); return len(got) >= len(want) }, func() {})
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Listen listens on a port that is free again once this is closed: the kernel gives none that is so low to who asks
+// for any.
+func Listen(t *testing.T, host string) (l net.Listener, port string) {
+	t.Helper()
+	const lowest, highest, tries = 20_000, 32_000, 1000
+	var err error
+	for range tries {
+		port = strconv.Itoa(lowest + rand.IntN(highest-lowest))
+		if l, err = net.Listen("tcp4", net.JoinHostPort(host, port)); err == nil {
+			return l, port
+		}
+	}
+	t.Fatal(err)
+	return nil, ""
 }
 
 // startLab runs a lab as a process and waits until its system is up.

@@ -48,7 +48,7 @@ import (
 const (
 	// readyWithin bounds the start of the guardian: one exec of this program,
 	// which takes tens of milliseconds, with room for a machine that is busy.
-	readyWithin = 20 * time.Second
+	readyWithin = time.Minute
 	// exitWithin bounds its end after "done", when it has nothing left to do.
 	exitWithin = 10 * time.Second
 

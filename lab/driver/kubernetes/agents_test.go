@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -77,10 +78,18 @@ func sleeper(t *testing.T) (group *cgroup.Group, pid int, root, id string) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if pids, err := group.Procs(); err == nil && slices.Contains(pids, cmd.Process.Pid) {
+	// It is in the group before it is what sleeps.
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
+		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", cmd.Process.Pid))
+		if err == nil && string(name) == "sleep\n" {
 			break
 		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not sleep: it is %q, %v", name, err)
+		}
+	}
+	if pids, err := group.Procs(); err != nil || !slices.Contains(pids, cmd.Process.Pid) {
+		t.Fatalf("got processes %v, %v of its group, want %d", pids, err, cmd.Process.Pid)
 	}
 	return group, cmd.Process.Pid, root, id
 }

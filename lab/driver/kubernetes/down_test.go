@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,14 +33,20 @@ func TestWhatDownCannotDelete(t *testing.T) {
 			w := newWorld(t, map[string]corev1.PodStatus{"seed": exited(0)})
 			removed := filepath.Join(t.TempDir(), "removed")
 			w.remover = []string{"/bin/sh", "-c", "echo $0 >" + removed}
+			var refusing atomic.Bool // what watches the run asks the fake meanwhile, which takes no reactor then
+			w.PrependReactor("delete", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) { return refusing.Load(), nil, c.err })
 			up, err := w.up(t.Context(), system(t, shop))
 			if err != nil {
 				t.Fatal(err)
 			}
 			r := up.(*Running)
-			w.PrependReactor("delete", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.err })
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
+			refusing.Store(true)
+			ctx := t.Context()
+			if c.want == "" { // this is tried again until then
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, time.Second)
+				defer cancel()
+			}
 			if err := r.removeAll(ctx); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), r.name+c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

@@ -21,8 +21,9 @@ import (
 
 const (
 	// pauseWithin bounds the wait until every process of an instance stands
-	// still. A signal takes microseconds, but to a process that waits for a disk.
-	pauseWithin = 2 * time.Second
+	// still. A signal takes microseconds, but to a process that waits for a disk, and
+	// seconds on a machine that is full.
+	pauseWithin = 10 * time.Second
 	pausePause  = time.Millisecond
 )
 

@@ -151,7 +151,7 @@ func TestPausedInstancesNeitherAnswerNorRefuse(t *testing.T) {
 				t.Errorf("process %d runs", m.PID)
 			}
 		}
-		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", in.host+":8080")
+		conn, err := (&net.Dialer{Timeout: time.Minute}).DialContext(t.Context(), "tcp", in.host+":8080")
 		if err != nil {
 			t.Errorf("it refuses: %v", err)
 		} else {
@@ -224,12 +224,12 @@ func TestExecRunsACommandInPlaceOfAnInstance(t *testing.T) {
 	t.Parallel()
 	c := config(t, pair)
 	r := up(t, c)
-	said, err := r.Exec(t.Context(), "api-2", []string{"sh", "-c", "echo $$NAME ${API_HOST:-none} ${BIND_HOST}"}, 10*time.Second)
+	said, err := r.Exec(t.Context(), "api-2", []string{"sh", "-c", "echo $$NAME ${API_HOST:-none} ${BIND_HOST}"}, time.Minute)
 	hosts := r.Instances()
 	if want := "api " + hosts[1].Host + " " + hosts[0].Host + " " + hosts[1].Host; err != nil || said != want {
 		t.Errorf("got %q, %v; want %q", said, err, want)
 	}
-	if _, err := r.Exec(t.Context(), "api-1", []string{"false"}, 10*time.Second); err == nil {
+	if _, err := r.Exec(t.Context(), "api-1", []string{"false"}, time.Minute); err == nil {
 		t.Error("a command that fails is no error")
 	}
 	if _, err := r.Exec(t.Context(), "api-1", []string{"sleep", "1000"}, 50*time.Millisecond); err == nil || !strings.Contains(err.Error(), "more than 50ms") {

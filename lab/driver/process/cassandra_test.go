@@ -1,7 +1,6 @@
 package process
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,32 +18,29 @@ import (
 type ring struct {
 	*gocql.Session
 
-	t   *testing.T
-	ctx context.Context
+	t *testing.T
 }
 
 func cassandraClient(t *testing.T, consistency gocql.Consistency, instances ...topology.Instance) *ring {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
 	var hosts []string
 	for _, in := range instances {
 		hosts = append(hosts, in.Host)
 	}
 	cluster := gocql.NewCluster(hosts...)
 	cluster.Consistency = consistency
-	cluster.Timeout, cluster.ConnectTimeout = 20*time.Second, 20*time.Second // a schema change on a busy machine
+	cluster.Timeout, cluster.ConnectTimeout = 2*time.Minute, 2*time.Minute // a schema change on a busy machine
 	session, err := cluster.CreateSession()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(session.Close)
-	return &ring{Session: session, t: t, ctx: ctx}
+	return &ring{Session: session, t: t}
 }
 
 func (r *ring) do(statement string, values ...any) {
 	r.t.Helper()
-	if err := r.Query(statement, values...).ExecContext(r.ctx); err != nil {
+	if err := r.Query(statement, values...).ExecContext(r.t.Context()); err != nil {
 		r.t.Fatalf("%s: %v", statement, err)
 	}
 }
@@ -67,7 +63,7 @@ func (r *ring) wantRows(last int) {
 	r.t.Helper()
 	for i := range last {
 		var dish string
-		if err := r.Query("SELECT dish FROM lab.orders WHERE id = ?", i).ScanContext(r.ctx, &dish); err != nil || dish != fmt.Sprint("dish ", i) {
+		if err := r.Query("SELECT dish FROM lab.orders WHERE id = ?", i).ScanContext(r.t.Context(), &dish); err != nil || dish != fmt.Sprint("dish ", i) {
 			r.t.Fatalf("row %d: got %q, %v", i, dish, err)
 		}
 	}
@@ -103,11 +99,11 @@ volumes: {data: {}}
 	client.wantRows(300)
 	logMemory(t, r)
 	var name string
-	if err := client.Query("SELECT cluster_name FROM system.local").ScanContext(client.ctx, &name); err != nil || name != "kitchen" {
+	if err := client.Query("SELECT cluster_name FROM system.local").ScanContext(t.Context(), &name); err != nil || name != "kitchen" {
 		t.Errorf("got cluster %q, %v", name, err)
 	}
 	var capacity, hits int64
-	if err := client.Query("SELECT capacity_bytes, hit_count FROM system_views.caches WHERE name = 'rows'").ScanContext(client.ctx, &capacity, &hits); err != nil || capacity != 8<<20 || hits < 300 {
+	if err := client.Query("SELECT capacity_bytes, hit_count FROM system_views.caches WHERE name = 'rows'").ScanContext(t.Context(), &capacity, &hits); err != nil || capacity != 8<<20 || hits < 300 {
 		t.Errorf("got a row cache of %d bytes with %d hits, %v", capacity, hits, err)
 	}
 	client.Close()

@@ -41,7 +41,7 @@ func (in *instance) claimPort(ctx context.Context) error {
 	}}
 	l, err := config.Listen(ctx, "tcp4", net.JoinHostPort(in.host, strconv.Itoa(in.Service.Port)))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return errors.New(in.heldBy(in.before))
+		return errors.New(in.heldBy(in.atPort())) // whose it is may have come since
 	}
 	if err == nil {
 		return l.Close()

@@ -21,20 +21,17 @@ import (
 )
 
 // portCheck is a health check that works in the image as well.
-const portCheck = `{test: [CMD, bash, -c, "exec 3<>/dev/tcp/localhost/%d"], interval: 1s, retries: 180}`
+const portCheck = `{test: [CMD, bash, -c, "exec 3<>/dev/tcp/localhost/%d"], interval: 1s, retries: 900}`
 
-// broker is a client of a Kafka cluster that gives up after a minute.
+// broker is a client of a Kafka cluster.
 type broker struct {
 	*kgo.Client
 
-	t   *testing.T
-	ctx context.Context
+	t *testing.T
 }
 
 func kafkaClient(t *testing.T, instances []topology.Instance, options ...kgo.Opt) *broker {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
 	var seeds []string
 	for _, in := range instances {
 		seeds = append(seeds, net.JoinHostPort(in.Host, "9092"))
@@ -44,12 +41,19 @@ func kafkaClient(t *testing.T, instances []topology.Instance, options ...kgo.Opt
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return &broker{Client: client, t: t, ctx: ctx}
+	return &broker{Client: client, t: t}
+}
+
+// soon bounds one operation.
+func (b *broker) soon() context.Context {
+	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Minute)
+	b.t.Cleanup(cancel)
+	return ctx
 }
 
 func (b *broker) create(partitions int32, replicas int16) {
 	b.t.Helper()
-	if _, err := kadm.NewClient(b.Client).CreateTopic(b.ctx, partitions, replicas, nil, "orders"); err != nil {
+	if _, err := kadm.NewClient(b.Client).CreateTopic(b.soon(), partitions, replicas, nil, "orders"); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -61,7 +65,7 @@ func (b *broker) produce(first, last int) {
 	for i := first; i < last; i++ {
 		records = append(records, &kgo.Record{Topic: "orders", Value: []byte(strconv.Itoa(i))})
 	}
-	if err := b.ProduceSync(b.ctx, records...).FirstErr(); err != nil {
+	if err := b.ProduceSync(b.soon(), records...).FirstErr(); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -72,7 +76,7 @@ func wantStored(t *testing.T, instances []topology.Instance, last int) {
 	b := kafkaClient(t, instances, kgo.ConsumeTopics("orders"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	var got []int
 	for len(got) < last {
-		fetches := b.PollFetches(b.ctx)
+		fetches := b.PollFetches(b.soon())
 		if err := fetches.Err(); err != nil {
 			t.Fatalf("after %d of %d records: %v", len(got), last, err)
 		}
@@ -113,6 +117,7 @@ services:
       KAFKA_BROKER_HEARTBEAT_INTERVAL_MS: 500
     volumes: [data:/var/lib/kafka/data]
     healthcheck: %s
+    stop_grace_period: 5m
     deploy: {resources: {limits: {memory: 640M}}}
 volumes: {data: {}}
 `, fmt.Sprintf(portCheck, 9092)))
@@ -123,14 +128,22 @@ volumes: {data: {}}
 		t.Errorf("got warnings %q", w)
 	}
 	client := kafkaClient(t, r.Instances())
+	admin, ctx := kadm.NewClient(client.Client), client.soon()
+	var meta kadm.Metadata
+	eventually(t, "the broker is known", func() bool { // it listens before that
+		var err error
+		meta, err = admin.BrokerMetadata(ctx)
+		return err == nil && len(meta.Brokers) == 1
+	})
+	if meta.Cluster != "4L6g3nShT-eMCtK--X86sw" || meta.Brokers[0].NodeID != 7 || meta.Brokers[0].Host != r.Instances()[0].Host {
+		t.Errorf("got %+v", meta)
+	}
 	client.create(-1, -1)
-	topics, err := kadm.NewClient(client.Client).ListTopics(client.ctx, "orders")
-	if err != nil || len(topics["orders"].Partitions) != 3 {
-		t.Errorf("got %v, %v, want the 3 partitions that the broker is set to", topics, err)
-	}
-	if meta, err := kadm.NewClient(client.Client).BrokerMetadata(client.ctx); err != nil || meta.Cluster != "4L6g3nShT-eMCtK--X86sw" || meta.Brokers[0].NodeID != 7 || meta.Brokers[0].Host != r.Instances()[0].Host {
-		t.Errorf("got %+v, %v", meta, err)
-	}
+	ctx = client.soon()
+	eventually(t, "there are the 3 partitions that the broker is set to", func() bool {
+		topics, err := admin.ListTopics(ctx, "orders")
+		return err == nil && len(topics["orders"].Partitions) == 3
+	})
 	client.produce(0, 500)
 	logMemory(t, r)
 	if err := r.Kill(t.Context(), "kafka-1"); err != nil {
@@ -188,8 +201,9 @@ volumes: {data: {}}
 	if _, err := r.Start(t.Context(), "kafka-2"); err != nil {
 		t.Fatal(err)
 	}
+	ctx := client.soon()
 	eventually(t, "all replicas are in sync again", func() bool {
-		topics, err := kadm.NewClient(client.Client).ListTopics(client.ctx, "orders")
+		topics, err := kadm.NewClient(client.Client).ListTopics(ctx, "orders")
 		if err != nil {
 			return false
 		}

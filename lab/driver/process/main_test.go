@@ -78,6 +78,8 @@ func note(file, line string) {
 // serve answers /env with its environment and ends itself on /crash. It notes
 // its start and its end.
 func serve(args []string) int {
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT) // first: it may be stopped as soon as it listens
 	name := os.Getenv("NAME")
 	mux := http.NewServeMux()
 	mux.HandleFunc("/env", func(w http.ResponseWriter, _ *http.Request) {
@@ -94,8 +96,6 @@ func serve(args []string) int {
 	if len(args) > 1 {
 		note(args[1], "start "+name)
 	}
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	go func() { _ = http.Serve(listener, mux) }()
 	s := <-stop
 	if len(args) > 1 {

@@ -17,7 +17,7 @@ services:
       MARIADB_PASSWORD: "s3cret '\\"
     command: [mariadbd, --max-connections=17, --innodb-buffer-pool-size=16M, --innodb-log-file-size=8M]
     volumes: [data:/var/lib/mysql, ./root:/run/root:ro]
-    healthcheck: {test: [CMD, mariadb-admin, ping, -h, "${BIND_HOST:-127.0.0.1}"], interval: 1s}
+    healthcheck: {test: [CMD, mariadb-admin, ping, -h, "${BIND_HOST:-127.0.0.1}"], interval: 1s, retries: 300}
 volumes: {data: {}}
 `
 
@@ -27,7 +27,7 @@ func TestMariaDBIsAsItsImage(t *testing.T) {
 	file(t, c, "root", "of all\n")
 	c = open(t, c)
 	query := func(host, user, password, sql string) (string, error) {
-		return client(t, []string{"MYSQL_PWD=" + password}, "mariadb", "--no-defaults", "--connect-timeout=10", "-h", host, "-u", user, "-N", "-B", "-e", sql)
+		return client(t, []string{"MYSQL_PWD=" + password}, "mariadb", "--no-defaults", "--connect-timeout=60", "-h", host, "-u", user, "-N", "-B", "-e", sql)
 	}
 	r := up(t, c)
 	db := r.Instances()[0]

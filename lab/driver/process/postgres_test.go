@@ -10,7 +10,7 @@ import (
 
 func query(t *testing.T, host, password, sql string) (string, error) {
 	t.Helper()
-	return client(t, []string{"PGPASSWORD=" + password, "PGCONNECT_TIMEOUT=10"}, "psql", "-h", host, "-U", "owner", "-d", "shop", "-Atc", sql)
+	return client(t, []string{"PGPASSWORD=" + password, "PGCONNECT_TIMEOUT=60"}, "psql", "-h", host, "-U", "owner", "-d", "shop", "-Atc", sql)
 }
 
 // databaseConfig has its files and is loaded after they are there.
@@ -78,9 +78,7 @@ func TestPostgresBeginsAgainWhatWasCutOff(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	wantNothingLeft(t, os.Getpid(), "")
-	if got := cwdBelow(c.VolumeDir); len(got) > 0 {
-		t.Errorf("processes %v are left", got)
-	}
+	eventually(t, "no process is left in its directory", func() bool { return len(cwdBelow(c.VolumeDir)) == 0 })
 	wantNoDirs(t, os.Getpid())
 	if err := os.Remove(filepath.Join(c.System.Dir, "init/3-broken.sql")); err != nil {
 		t.Fatal(err)
@@ -98,6 +96,7 @@ services:
   a: &db
     image: postgres
     environment: {POSTGRES_HOST_AUTH_METHOD: trust, POSTGRES_USER: owner, POSTGRES_DB: shop, POSTGRES_INITDB_ARGS: --no-sync}
+    healthcheck: {test: [CMD-SHELL, pg_isready -U owner -d shop], interval: 1s, retries: 300}
     deploy: {replicas: 2}
 `))
 	r := up(t, c)

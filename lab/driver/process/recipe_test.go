@@ -79,7 +79,7 @@ func client(t *testing.T, env []string, argv ...string) (string, error) {
 
 // get is the body of a page, an empty text if there is none yet.
 func get(url string) string {
-	client := http.Client{Timeout: 5 * time.Second}
+	client := http.Client{Timeout: time.Minute}
 	res, err := client.Get(url)
 	if err != nil {
 		return ""
@@ -125,7 +125,8 @@ services:
       POSTGRES_INITDB_ARGS: --no-sync
     volumes: [data:/var/lib/postgresql/data, ./init:/docker-entrypoint-initdb.d:ro]
     secrets: [password]
-    healthcheck: {test: [CMD-SHELL, pg_isready -U owner -d shop -h localhost && pg_isready -q], interval: 1s}
+    healthcheck: {test: [CMD-SHELL, pg_isready -U owner -d shop -h localhost && pg_isready -q], interval: 1s, retries: 300}
+    stop_grace_period: 5m
     deploy: {resources: {limits: {cpus: "1.5", memory: 256M}}}
 volumes: {data: {}}
 secrets: {password: {file: ./password}}
@@ -144,6 +145,7 @@ services:
     image: postgres
     environment: {POSTGRES_PASSWORD: x, POSTGRES_INITDB_ARGS: --no-sync}
     volumes: [data:/var/lib/postgresql/data]
+    stop_grace_period: 5m
   lb: {image: nginx, expose: ["8080"], configs: [{source: site, target: /etc/nginx/conf.d/default.conf}]}
 volumes: {data: {}}
 configs: {site: {content: "server { listen 8080; }"}}
@@ -241,7 +243,7 @@ services:
       - ./html:/srv/html:ro
       - ./htpasswd:/etc/nginx/htpasswd
     ports: ["8080:8080"]
-    healthcheck: {test: [CMD, curl, -fsS, "http://localhost:8080/healthz"], interval: 1s}
+    healthcheck: {test: [CMD, curl, -fsS, "http://localhost:8080/healthz"], interval: 1s, retries: 300}
     depends_on: [api]
   plain: {image: nginx, expose: ["80"]}
   exporter: {image: "nginx/nginx-prometheus-exporter:0.11", command: ["--nginx.scrape-uri=http://${LB_HOST:-lb}:8080/stub_status", --log.level=info]}
@@ -251,7 +253,7 @@ services:
     volumes: [metrics:/prometheus, ./rules:/etc/prometheus/rules]
     configs: [{source: prometheus, target: /etc/prometheus/prometheus.yml}]
     ports: ["9091"]
-    healthcheck: {test: [CMD, wget, -qO-, "http://localhost:9091/-/ready"], interval: 1s}
+    healthcheck: {test: [CMD, wget, -qO-, "http://localhost:9091/-/ready"], interval: 1s, retries: 300}
 volumes: {metrics: {}}
 configs:
   prometheus:
@@ -312,15 +314,12 @@ func TestNginxAndPrometheusAreAsTheirImages(t *testing.T) {
 	if got := get(base + "/healthz"); got != "hello GET" {
 		t.Errorf("a variable of NGINX's from the environment: got %q", got)
 	}
-	if got := get(base + "/direct"); !strings.Contains(got, "nginx_up 1") {
-		t.Errorf("a service by its name: got %.200q", got)
-	}
+	eventually(t, "a service is found by its name", func() bool { return strings.Contains(get(base+"/direct"), "nginx_up 1") })
 	if got := get("http://" + at["plain-1"].Host + "/"); os.Geteuid() == 0 && !strings.Contains(got, "nginx") {
 		t.Errorf("the image's own page: got %.200q", got)
 	}
-	if !regexp.MustCompile(`(?m)^127\.0\.0\.1 .*"GET /api/env HTTP/1\.1" 200 `).MatchString(logOf(t, c, "lb-1")) {
-		t.Errorf("its log is not where the image's is:\n%s", logOf(t, c, "lb-1"))
-	}
+	requests := regexp.MustCompile(`(?m)^127\.0\.0\.1 .*"GET /api/env HTTP/1\.1" 200 `)
+	eventually(t, "its log is where the image's is", func() bool { return requests.MatchString(logOf(t, c, "lb-1")) })
 	wantMetrics(t, "http://"+at["prometheus-1"].Host+":9091", at["exporter-1"].Host, 3) // the api's have none
 	if w := strings.Join(r.Warnings(), "|"); !strings.Contains(w, "its flag --log.level is left out") || strings.Contains(w, "the installed version") {
 		t.Errorf("got warnings %q", w)

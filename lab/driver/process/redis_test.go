@@ -14,7 +14,7 @@ services:
     image: redis:7-alpine
     command: [redis-server, /etc/redis.conf, --save, "", --appendonly, "yes", --bind, 0.0.0.0]
     volumes: [data:/data, ./redis.conf:/etc/redis.conf]
-    healthcheck: {test: [CMD-SHELL, "redis-cli ping | grep PONG"], interval: 1s}
+    healthcheck: {test: [CMD-SHELL, "redis-cli ping | grep PONG"], interval: 1s, retries: 300}
   other: {image: redis, command: --maxmemory 10mb}
 volumes: {data: {}}
 `)
@@ -49,7 +49,7 @@ func TestRedisHasSentinels(t *testing.T) {
 	installed(t, "redis")
 	c := config(t, `
 services:
-  primary: {image: redis:7, healthcheck: {test: [CMD, redis-cli, ping], interval: 1s}}
+  primary: {image: redis:7, healthcheck: {test: [CMD, redis-cli, ping], interval: 1s, retries: 300}}
   replica:
     image: redis:7
     command: [redis-server, --replicaof, "${PRIMARY_HOST:-primary}", "6379", --repl-diskless-sync-delay, "0"]
@@ -60,9 +60,10 @@ services:
     environment:
       CONF: |
         sentinel monitor dishes ${PRIMARY_HOST:-primary} 6379 2
-        sentinel down-after-milliseconds dishes 500
+        sentinel down-after-milliseconds dishes 3000
+        sentinel failover-timeout dishes 5000
     expose: ["26379"]
-    healthcheck: {test: [CMD, redis-cli, -p, "26379", ping], interval: 1s}
+    healthcheck: {test: [CMD, redis-cli, -p, "26379", ping], interval: 1s, retries: 300}
     depends_on: {primary: {condition: service_healthy}}
     deploy: {replicas: 3}
 `)
@@ -81,8 +82,13 @@ services:
 	eventually(t, "the sentinels and the replica are known", func() bool {
 		return strings.Count(ask("SENTINELS", "dishes"), "runid") == 2 && strings.Contains(ask("REPLICAS", "dishes"), of["replica-1"])
 	})
-	cli(of["primary-1"], "CLIENT", "PAUSE", "6000", "ALL")
+	if err := r.Pause(t.Context(), "primary-1"); err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, "the replica is the primary", func() bool { return strings.Contains(ask("GET-MASTER-ADDR-BY-NAME", "dishes"), of["replica-1"]) })
+	if err := r.Resume(t.Context(), "primary-1"); err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, "the other one is its replica", func() bool { return strings.Contains(cli(of["primary-1"], "INFO", "replication"), "role:slave") })
 }
 
@@ -93,7 +99,7 @@ services:
   primary:
     image: redis:7
     command: [redis-server, --save, "", --repl-diskless-sync-delay, "0"]
-    healthcheck: {test: [CMD, redis-cli, ping], interval: 1s}
+    healthcheck: {test: [CMD, redis-cli, ping], interval: 1s, retries: 300}
   replica:
     image: redis:7
     command: [redis-server, --save, "", --replicaof, "${PRIMARY_HOST:-primary}", "6379"]

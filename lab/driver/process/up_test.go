@@ -101,10 +101,15 @@ func wantNothingLeft(t *testing.T, lab int, run string) {
 	eventually(t, "no control group is left", func() bool { return len(groupsOf(lab, run)) == 0 })
 }
 
-// eventually polls until ok, for at most 20 s.
+// eventually polls until ok, for at most two minutes.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !ok(); <-time.After(5 * time.Millisecond) {
+	eventuallyIn(t, 2*time.Minute, what, ok)
+}
+
+func eventuallyIn(t *testing.T, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(within); !ok(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not come about that %s", what)
 		}
@@ -126,7 +131,7 @@ services:
     image: loadstone
     command: [serve, "${BIND_HOST:-0.0.0.0}:5432", $DIR/notes]
     environment: {NAME: db}
-    healthcheck: {test: [CMD, loadstone, check, $DIR/notes], interval: 5s, retries: 4}
+    healthcheck: {test: [CMD, loadstone, check, $DIR/notes], interval: 5s, retries: 24}
     volumes: [data:/data]
     ports: ["5432"]
     stop_signal: SIGINT
@@ -151,6 +156,7 @@ func TestServicesStartInOrderAndStopInReverse(t *testing.T) {
 	r := up(t, c)
 	notes := filepath.Join(c.System.Dir, "notes")
 	wantStarts := []string{"start_db", "job_seed", "start_api", "start_api", "start_api"}
+	eventually(t, "all have noted their start", func() bool { return len(lines(t, notes)) >= len(wantStarts) })
 	if got := lines(t, notes); !slices.Equal(got, wantStarts) {
 		t.Errorf("got %q, want %q", got, wantStarts)
 	}

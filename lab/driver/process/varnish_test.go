@@ -31,7 +31,8 @@ services:
     environment: {VARNISH_SIZE: 8M, VARNISH_HTTP_PORT: 8080, VARNISH_PROXY_PORT: 8443}
     volumes: ["./vcl:/etc/varnish"]
     expose: ["8080"]
-    healthcheck: {test: [CMD, varnishadm, ping], retries: 60, interval: 1s}
+    healthcheck: {test: [CMD, varnishadm, ping], retries: 300, interval: 1s}
+    stop_grace_period: 2m
     depends_on: [api]
     deploy: {resources: {limits: {cpus: "0.5"}}}
   plain: {image: varnish, expose: ["80"]}
@@ -55,7 +56,7 @@ services:
 		t.Errorf("its VCL: got %q", got)
 	}
 	eventually(t, "it found an answer", func() bool { // it counts with a delay
-		said, err := r.Exec(t.Context(), "cache-1", []string{"varnishstat", "-1", "-f", "MAIN.cache_hit"}, 10*time.Second)
+		said, err := r.Exec(t.Context(), "cache-1", []string{"varnishstat", "-1", "-f", "MAIN.cache_hit"}, time.Minute)
 		fields := strings.Fields(said)
 		return err == nil && len(fields) > 1 && fields[1] == "1"
 	})

@@ -83,8 +83,9 @@ type Port struct {
 	listener *net.TCPListener
 	targets  atomic.Pointer[[]string]
 	next     atomic.Uint64
-	most     int64        // connections
-	open     atomic.Int64 // of them
+	most     int64         // connections
+	open     atomic.Int64  // of them
+	patience time.Duration // dialWithin
 }
 
 // Open takes a port of the host, any that is free if its number is 0, so that
@@ -105,7 +106,7 @@ func Open(ctx context.Context, listen netip.AddrPort) (*Port, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("publish at %s: %T is no TCP listener", listen, l), l.Close())
 	}
-	return &Port{listen: listen, listener: listener, most: mostConnections}, nil
+	return &Port{listen: listen, listener: listener, most: mostConnections, patience: dialWithin}, nil
 }
 
 // Address is where the port is offered, with its number if any was asked for.
@@ -221,7 +222,7 @@ func (p *Port) dial(ctx context.Context) *net.TCPConn {
 	if targets == nil || len(*targets) == 0 {
 		return nil
 	}
-	d := net.Dialer{Timeout: dialWithin}
+	d := net.Dialer{Timeout: p.patience}
 	n := uint64(len(*targets))
 	first := p.next.Add(1) - 1
 	for i := range n {

@@ -45,7 +45,7 @@ var byAddress = Config{Keeper: []string{os.Args[0], "keeper"}}
 var programs = map[string]func() error{
 	"agent": func() error { return Serve(context.Background(), os.Stdin, os.Stdout, byAddress) },
 	"impatient": func() error {
-		return serve(context.Background(), os.Stdin, os.Stdout, byAddress, patience{time.Hour, 5 * time.Second})
+		return serve(context.Background(), os.Stdin, os.Stdout, byAddress, patience{time.Hour, 20 * time.Second})
 	},
 	"unheard": func() error {
 		return serve(context.Background(), os.Stdin, os.Stdout, byAddress, patience{time.Millisecond, time.Hour})
@@ -195,7 +195,7 @@ func TestAnAgentFindsWatchesAndLimits(t *testing.T) {
 	}
 	var samples int
 	ctx, cancel := context.WithCancel(t.Context())
-	err = r.Watch(ctx, time.Millisecond, func(s *host.Sample) error {
+	err = r.Watch(ctx, 100*time.Millisecond, func(s *host.Sample) error {
 		if len(s.Instances) != 1 || s.Instances[0].Name != "api-1" || s.MachineTotal == 0 {
 			t.Errorf("got %+v", s)
 		}
@@ -503,7 +503,7 @@ func TestAKeeperOutlivesItsReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := keeperPipe{cmd: cmd, pipe: in, answers: bufio.NewReader(out)}
-	if err := k.tell(group.Paths()); err != nil {
+	if err := errors.Join(k.await(), k.tell(group.Paths())); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(group.SetCPU(*cgroup.Cores(0.25)), out.Close()); err != nil {

@@ -58,7 +58,7 @@ func TestAnAgentFindsContainersAndSignalsThem(t *testing.T) {
 		t.Errorf("got boot %q of this machine", r.Boot())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	err = r.Watch(ctx, time.Millisecond, func(s *host.Sample) error {
+	err = r.Watch(ctx, 100*time.Millisecond, func(s *host.Sample) error {
 		var st cgroup.Stat
 		if err := group.Read(&st); err != nil {
 			t.Error(err)

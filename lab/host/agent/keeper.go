@@ -35,6 +35,7 @@ type keeperPipe struct {
 	cmd     *exec.Cmd
 	pipe    io.WriteCloser
 	answers *bufio.Reader
+	told    bool // of a limit
 }
 
 // startKeeper starts argv in a session of its own, so that nothing that ends the agent
@@ -54,15 +55,38 @@ func startKeeper(ctx context.Context, argv []string) (*keeperPipe, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent: start its keeper: %w", err)
 	}
-	return &keeperPipe{cmd: cmd, pipe: pipe, answers: bufio.NewReader(answers)}, nil
+	k := &keeperPipe{cmd: cmd, pipe: pipe, answers: bufio.NewReader(answers)}
+	if err := k.await(); err != nil {
+		return nil, errors.Join(err, k.close())
+	}
+	return k, nil
 }
 
-// known is what a keeper answers once it knows a limit; anything else is why it does not.
-const known = "known"
+const (
+	// ready is what a keeper says when it begins to read.
+	ready = "ready"
+	// known is what it answers once it knows a limit; anything else is why it does not.
+	known = "known"
+)
+
+// await returns when the keeper reads, so that no change of a limit has to wait for its start.
+func (k *keeperPipe) await() error {
+	late := time.AfterFunc(startWithin, func() { _ = k.cmd.Process.Kill() })
+	defer late.Stop()
+	line, err := k.answers.ReadString('\n')
+	if err == nil && strings.TrimSpace(line) != ready {
+		err = fmt.Errorf("it says %.80q, want %q", line, ready)
+	}
+	if err != nil {
+		return fmt.Errorf("agent: start its keeper: %w", err)
+	}
+	return nil
+}
 
 // tell tells the keeper of a group whose limit is to be changed, and returns when it knows
 // what that is.
 func (k *keeperPipe) tell(group cgroup.Paths) error {
+	k.told = true
 	line, err := json.Marshal(group)
 	if err == nil {
 		_, err = k.pipe.Write(append(line, '\n'))
@@ -90,11 +114,14 @@ func (k *keeperPipe) beat() error {
 func (k *keeperPipe) close() error {
 	err := k.pipe.Close()
 	kill := time.AfterFunc(keptWithin, func() { _ = k.cmd.Process.Kill() })
-	defer kill.Stop()
-	return errors.Join(err, k.cmd.Wait())
+	errEnd := k.cmd.Wait()
+	if killed := !kill.Stop(); killed && !k.told {
+		errEnd = nil // it had nothing to restore
+	}
+	return errors.Join(err, errEnd)
 }
 
-// Keep is the keeper's program: it reads of which groups the limits are to be changed, and
+// Keep is the keeper's program: it says on out that it reads, reads of which groups the limits are to be changed, and
 // answers on out that it knows what they are, until in ends, or nothing has come of it for keptFor; and then
 // restores them. A group that is gone needs nothing. It leaves a goroutine that reads in, where that does not end.
 func Keep(in io.Reader, out io.Writer) error { return keepFor(in, out, keptFor) }
@@ -109,6 +136,7 @@ func keepFor(in io.Reader, out io.Writer, bears time.Duration) error {
 	defer silence.Stop()
 	go handOn(in, hear, func() { silence.Reset(bears) })
 	lines := bufio.NewScanner(heard)
+	_, _ = io.WriteString(out, ready+"\n") // as below
 	for lines.Scan() {
 		if len(lines.Bytes()) == 0 {
 			continue // it is there

@@ -21,8 +21,9 @@ import (
 const (
 	// answerWithin bounds a call: milliseconds of work, and a network in between.
 	answerWithin = 10 * time.Second
-	// startWithin bounds the first one, before which ssh asks and agrees.
-	startWithin = 30 * time.Second
+	// startWithin bounds the first one, before which ssh asks and agrees, and the agent and its
+	// keeper are started, one after the other.
+	startWithin = time.Minute
 	// clockRounds is how often the clock is asked; the fastest answer counts.
 	clockRounds = 8
 )

@@ -125,11 +125,11 @@ const (
 // some after it, or until ctx ends.
 func (r *ring) until(ctx context.Context, end time.Time, add func(packet)) {
 	for over := end.Add(settles); ; {
+		left := time.Until(over) // what comes until then is there to read once that is not positive
 		n := 0
 		for r.block(add) {
 			n++
 		}
-		left := time.Until(over)
 		if left <= 0 || ctx.Err() != nil {
 			return
 		}

@@ -43,12 +43,14 @@ func TestWhatIsSeenIsWhatAServerSaysOfItself(t *testing.T) {
 	address := netip.MustParseAddrPort(server.Listener.Addr().String())
 	ctx, stop := context.WithCancel(t.Context())
 	var slices []Slice
+	var cut atomic.Int64 // when the last one ended
 	watching := make(chan error, 1)
 	ready := make(chan struct{}, 1)
 	processes := func() map[string][]int { return map[string][]int{"self-1": {os.Getpid()}} }
 	go func() {
 		watching <- Watch(ctx, Config{Processes: processes}, func(s *Slice) error {
 			slices = append(slices, *s)
+			cut.Store(s.At.Add(time.Duration(s.Seconds * float64(time.Second))).UnixNano())
 			select {
 			case ready <- struct{}{}:
 			default:
@@ -68,7 +70,7 @@ func TestWhatIsSeenIsWhatAServerSaysOfItself(t *testing.T) {
 	}
 	wait()
 	users(t, server.URL, 4, 50)
-	for range 3 { // slices until everything was cut
+	for ended := time.Now(); cut.Load() <= ended.UnixNano(); {
 		wait()
 	}
 	stop()

@@ -55,7 +55,8 @@ func group(tb testing.TB, limits cgroup.Limits, name string) *cgroup.Group {
 // in which it is found as such; see cgroup.Containers.
 func Container(tb testing.TB, limits cgroup.Limits) (g *cgroup.Group, root, id string) {
 	tb.Helper()
-	sum := sha256.Sum256([]byte(tb.Name()))
+	// Another run of the same test may be under way on this machine.
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", os.Getpid(), tb.Name()))
 	id = hex.EncodeToString(sum[:])
 	g = group(tb, limits, id)
 	p := g.Paths()

@@ -51,6 +51,8 @@ func note(file, line string) {
 // serve answers /reach by connecting to $PEER, and ends itself on /crash. It
 // notes its start and its end.
 func serve(args []string) int {
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT) // first: it may be stopped as soon as it listens
 	name := os.Getenv("NAME")
 	mux := http.NewServeMux()
 	mux.HandleFunc("/reach", func(w http.ResponseWriter, _ *http.Request) {
@@ -72,8 +74,6 @@ func serve(args []string) int {
 		return 1
 	}
 	note(args[1], "start "+name)
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	go func() { _ = http.Serve(listener, mux) }()
 	s := <-stop
 	note(args[1], "stop "+name+" "+s.String())
