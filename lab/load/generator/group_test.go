@@ -30,6 +30,7 @@ func startGroup(t *testing.T, names ...string) *Group {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.startsIn = 10 * time.Second // here they share two processors with other tests
 	t.Cleanup(func() {
 		if err := g.Close(); err != nil {
 			t.Error(err)
@@ -124,6 +125,7 @@ func TestGeneratorsOfOthersAreJoined(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.startsIn = 10 * time.Second
 	r, err := g.Run(t.Context(), plan, nil)
 	if err != nil || r.Failed > 0 || len(r.Parts) != 2 || r.Parts[0].Offered == 0 || r.Parts[1].Offered == 0 {
 		t.Errorf("got %+v, %v", r.Parts, err)
@@ -199,12 +201,12 @@ func TestSilenceEndsALoad(t *testing.T) {
 
 func TestClosedUsersAreShared(t *testing.T) {
 	t.Parallel()
-	plan := loadtest.ClosedPlan(answering(t), 5, 300*time.Millisecond)
+	plan := loadtest.ClosedPlan(answering(t), 5, 2*time.Second)
 	r, err := startGroup(t, "a", "b").Run(t.Context(), plan, nil)
 	if err != nil || r.Requests == 0 || len(r.Parts) != 2 || r.MaxInFlight > 5 {
 		t.Errorf("got %d requests, %d at once, of %d parts, %v", r.Requests, r.MaxInFlight, len(r.Parts), err)
 	}
-	plan = loadtest.ClosedPlan(answering(t), 1, 100*time.Millisecond)
+	plan = loadtest.ClosedPlan(answering(t), 1, 2*time.Second)
 	if r, err := startGroup(t, "a", "b").Run(t.Context(), plan, nil); err != nil || r.Requests == 0 {
 		t.Errorf("one user: got %d requests, %v", r.Requests, err)
 	}

@@ -15,10 +15,15 @@ import (
 	"loadstone/lab/load"
 )
 
-// closeWithin is how long a generator may take to end by itself once its input
-// is closed. It has to notice, close its connections and leave: milliseconds,
-// unless the machine is overloaded, which after a load test it may well be.
-const closeWithin = 5 * time.Second
+const (
+	// closeWithin is how long a generator may take to end by itself once its input
+	// is closed. It has to notice, close its connections and leave: milliseconds,
+	// unless the machine is overloaded, which after a load test it may well be.
+	closeWithin = 15 * time.Second
+	// answerWithin is how long it may take to say what its clock says: the first time
+	// it is being started meanwhile, maybe on a machine that must be logged in to.
+	answerWithin = time.Minute
+)
 
 const (
 	// beatEvery is how often a generator that may be elsewhere is asked for its clock while it
@@ -258,7 +263,7 @@ func (p *Process) killWhenDone(ctx context.Context) (unhook func()) {
 // now asks for the process's clock.
 func (p *Process) now(ctx context.Context) (time.Time, error) {
 	defer p.killWhenDone(ctx)()
-	late := time.AfterFunc(closeWithin*2, p.kill)
+	late := time.AfterFunc(answerWithin, p.kill)
 	defer late.Stop()
 	if _, err := io.WriteString(p.In, askClock); err != nil {
 		return time.Time{}, p.breakDown(ctx, err)
@@ -314,7 +319,7 @@ func (p *Process) breakDown(ctx context.Context, err error) error {
 }
 
 // Close ends the process and waits for it: by closing its input, and by force
-// if that does not help within five seconds. It returns an error if the process
+// if that does not help within closeWithin. It returns an error if the process
 // failed in a way that Run has not reported.
 func (p *Process) Close() error {
 	if p.closed {

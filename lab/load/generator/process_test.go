@@ -64,7 +64,7 @@ func TestProcessRunsPlans(t *testing.T) {
 	p := startGenerator(t)
 	url := answering(t)
 	for range 2 {
-		plan := loadtest.OpenPlan(url, 300, 1200*time.Millisecond, 20)
+		plan := loadtest.OpenPlan(url, 300, 3500*time.Millisecond, 20)
 		var windows []load.Window
 		r, err := p.Run(t.Context(), plan, func(w load.Window) string {
 			windows = append(windows, w)
@@ -223,7 +223,10 @@ func answers(tb testing.TB, out []byte) (kinds []string) {
 
 func TestServeGoesOnAfterABadPlan(t *testing.T) {
 	t.Parallel()
-	good, err := json.Marshal(loadtest.ClosedPlan(answering(t), 1, 20*time.Millisecond))
+	plan := loadtest.ClosedPlan(answering(t), 1, time.Minute)
+	s := &plan.Scenarios[0]
+	s.Executor, s.Iterations = load.PerVUIterations, 1 // it ends with them, and not before
+	good, err := json.Marshal(plan)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,10 @@ func play(role string) int {
 		case "print":
 			fmt.Println(rest, os.Getenv("BASE_URL"), os.Getenv("TARGET"), os.Getenv("MINE"))
 		case "child": // that outlives us, and holds our outputs
-			_ = exec.Command("sleep", "1000").Start()
+			child := exec.Command("sleep", "300") // longer than anybody waits for its end
+			child.Stdout, child.Stderr = os.Stdout, os.Stderr
+			_ = child.Start()
+			fmt.Println("child", child.Process.Pid)
 		case "interrupted":
 			<-signals
 		case "hang":

@@ -53,8 +53,9 @@ func start(ctx context.Context, config Config, within time.Duration) (*process, 
 	log := &tail{to: config.Log, mu: &both}
 	cmd.Stdout, cmd.Stderr = &plain{to: config.Log, mu: &both}, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	// What k6 started may hold its outputs open after it has ended.
-	cmd.WaitDelay = time.Second
+	// What k6 started may hold its outputs open after it has ended. What it wrote itself is
+	// read in a moment, or later where the machine is overloaded.
+	cmd.WaitDelay = 5 * time.Second
 
 	now := time.Now()
 	p := &process{cmd: cmd, points: points, log: log, within: within, begun: now, lastBusy: now, ended: make(chan struct{})}

@@ -197,19 +197,14 @@ func TestHanging(t *testing.T) {
 // returns, although it holds k6's outputs open.
 func TestNothingIsLeftBehind(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	script := dir + "/k6"
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nsleep 1000 &\necho $! >"+dir+"/child\nexit 0\n"), 0o700); err != nil {
+	config, log := playing(t, "child; exit 0")
+	if _, err := Run(t.Context(), config, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(t.Context(), Config{Binary: script, Script: "x", Log: io.Discard}, nil); err != nil {
-		t.Fatal(err)
+	pid, found := strings.CutPrefix(strings.TrimSpace(log.String()), "child ")
+	if !found {
+		t.Fatalf("got %q, want the id of its child", log.String())
 	}
-	text, err := os.ReadFile(dir + "/child")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid := strings.TrimSpace(string(text))
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		// Nobody may wait for it any more but whoever inherits orphans: a zombie
 		// is gone.

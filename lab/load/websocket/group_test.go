@@ -83,16 +83,16 @@ func TestSeedFixesTheGaps(t *testing.T) {
 
 func TestFanOutDeliversToEveryMember(t *testing.T) {
 	t.Parallel()
-	config := basic(serve(t, newHub().handle), 70) // more than one word of bits
-	config.Senders, config.Rate, config.Deliver = 3, 20, load.DeliverAll
-	config.JoinAfter, config.Timeout = 500*time.Millisecond, 10*time.Second
+	config := basic(serve(t, newHub().handle), 70)                      // more than one word of bits
+	config.Senders, config.Rate, config.Deliver = 3, 4, load.DeliverAll // what a busy machine bears, too
+	config.JoinAfter, config.Timeout = 3*time.Second, 30*time.Second
 	l := begin(t, config)
 	until(t, "all to be members", func() bool { return l.rooms.count() == 70 })
 	from := l.config.Now()
 	sent := l.Stats().Sent
 	// Each sender may have one under way that was stamped before and is counted after.
 	until(t, "60 messages", func() bool { return l.Stats().Sent >= sent+60+3 })
-	l.finish(t, 10*time.Second)
+	l.finish(t, 30*time.Second)
 	n := l.Stats()
 	// Late is not looked at: while clients join one after the other, a message that all
 	// who were members have had is done with, and still comes to those who were not.
@@ -123,16 +123,23 @@ func TestFanOutDeliversToEveryMember(t *testing.T) {
 
 func TestClientThatLeavesKeepsWhatWasDue(t *testing.T) {
 	t.Parallel()
-	config := basic(serve(t, newHub().handle), 20)
-	config.Senders, config.Rate, config.Deliver = 2, 100, load.DeliverAll
-	config.JoinAfter, config.Timeout = 500*time.Millisecond, 10*time.Second
+	h := newHub()
+	h.says = "welcome"
+	config := basic(serve(t, h.handle), 20)
+	config.Senders, config.Rate, config.Deliver = 2, 20, load.DeliverAll // what a busy machine bears, too
+	config.Joined, config.Timeout = "welcome", 30*time.Second
 	l := begin(t, config)
 	until(t, "all to be members", func() bool { return l.rooms.count() == 20 })
-	l.SetClients(5)
+	func() {
+		h.mu.Lock() // nothing comes until they have been told to leave
+		defer h.mu.Unlock()
+		until(t, "messages to be due at all", func() bool { return l.Stats().InFlight >= 3*20 })
+		l.SetClients(5)
+	}()
 	until(t, "15 to have left", func() bool { return l.Stats().Open == 5 })
 	l.SetClients(12)
 	until(t, "7 to be back", func() bool { return l.rooms.count() == 12 })
-	l.finish(t, 10*time.Second)
+	l.finish(t, 30*time.Second)
 	n := l.Stats()
 	if n.Lost+n.CutOff+n.Duplicates+n.Closed+n.Reconnects != 0 || n.Connects != 27 {
 		t.Errorf("got %+v, want nothing lost, closed or reconnected and 27 connects", n)
@@ -156,10 +163,10 @@ func TestLostMessagesAreOutcomes(t *testing.T) {
 			}
 		}
 	}), 2)
-	config.Timeout = time.Second // enough to connect on a busy machine
+	config.Timeout = 3 * time.Second // enough to connect on a busy machine
 	l := begin(t, config)
 	until(t, "10 lost", func() bool { return l.Stats().Lost >= 10 })
-	l.finish(t, 2*time.Second)
+	l.finish(t, 10*time.Second)
 	n := l.Stats()
 	if got := n.Delivered + n.Lost; got != n.Sent {
 		t.Errorf("got %d delivered or lost of %d sent, want all", got, n.Sent)
@@ -266,24 +273,21 @@ func TestBlockedWritesDelayNobodyElse(t *testing.T) {
 	config.Message = "{id}" + strings.Repeat("x", 64<<10)
 	config.Rate, config.Timeout = 20, 3*time.Second
 	l := begin(t, config)
-	until(t, "20 dropped", func() bool { return l.Stats().Dropped >= 20 })
+	until(t, "20 dropped by one client", func() bool {
+		victims := map[int]int{}
+		for _, o := range l.of(StepMessage, dropped) {
+			if victims[o.Client]++; victims[o.Client] == 20 {
+				return true
+			}
+		}
+		return false
+	})
 	delivered := l.Stats().Delivered
 	until(t, "20 deliveries to the others", func() bool { return l.Stats().Delivered >= delivered+20 })
 	l.finish(t, 100*time.Millisecond)
 	n := l.Stats()
 	if got := n.Delivered + n.Lost + n.CutOff; got != n.Sent {
 		t.Errorf("got %d deliveries accounted for, want %d", got, n.Sent)
-	}
-	victims := map[int]int{}
-	for _, o := range l.of(StepMessage, dropped) {
-		victims[o.Client]++
-	}
-	most := 0
-	for _, k := range victims {
-		most = max(most, k)
-	}
-	if most < 15 {
-		t.Errorf("got drops by client %v, want most of them with one", victims)
 	}
 }
 

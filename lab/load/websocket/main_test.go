@@ -170,6 +170,7 @@ func echo(ws *websocket.Conn) {
 type hub struct {
 	mu    sync.Mutex
 	conns map[*websocket.Conn]bool
+	says  string // to who has joined; nothing if it is empty
 }
 
 func newHub() *hub { return &hub{conns: map[*websocket.Conn]bool{}} }
@@ -177,6 +178,9 @@ func newHub() *hub { return &hub{conns: map[*websocket.Conn]bool{}} }
 func (h *hub) handle(ws *websocket.Conn) {
 	h.mu.Lock()
 	h.conns[ws] = true
+	if h.says != "" {
+		tell(ws, h.says)
+	}
 	h.mu.Unlock()
 	defer func() {
 		h.mu.Lock()
@@ -196,7 +200,7 @@ func (h *hub) send(message []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for ws := range h.conns {
-		_ = ws.SetWriteDeadline(time.Now().Add(2 * time.Second))
+		_ = ws.SetWriteDeadline(time.Now().Add(time.Minute))
 		_ = ws.WriteMessage(websocket.BinaryMessage, message)
 	}
 }

@@ -64,12 +64,13 @@ func TestWhatWasNotAcknowledgedIsSentAgain(t *testing.T) {
 			t.Parallel()
 			s := &acking{lies: c.lies, heard: map[string]bool{}, logged: logged{conns: map[*websocket.Conn]bool{}}}
 			config := basic(serve(t, s.handle), 8)
+			config.Rate = 10 // what a busy machine bears, too: each is delivered eight times
 			config.Hello, config.Joined, config.Deliver = "from {epoch}/{offset}", `{"joined":`, load.DeliverAll
 			config.Ack, config.Resend = `{"ack":`, c.resend
 			config.Recover = map[string][]string{"epoch": {`{"joined":"{value}"`}, "offset": {`"next":{value}}`, `[{"offset":{value+1},`}}
 			config.Reconnect, config.ReconnectAfter, config.ReconnectMost = true, 5*time.Millisecond, 20*time.Millisecond
 			if config.Timeout = 30 * time.Second; c.lost {
-				config.Timeout = 2 * time.Second
+				config.Timeout = 10 * time.Second
 			}
 			l := begin(t, config)
 			until(t, "all that were thrown out to have come back", func() bool {

@@ -19,11 +19,15 @@ func TestWhoIsThrownOutLosesWhatIsSentMeanwhile(t *testing.T) {
 	const clients, kicked = 10, 8
 	config := basic(serve(t, h.handle), clients)
 	config.Senders, config.Rate, config.Deliver = 1, 50, load.DeliverAll
-	config.Timeout = 500 * time.Millisecond
+	config.Timeout = 3 * time.Second // enough to connect on a busy machine
 	var mu sync.Mutex
 	first := map[*websocket.Conn]bool{} // the sender's
 	l := begin(t, config)
-	until(t, "all to be members", func() bool { return l.rooms.count() == clients })
+	until(t, "all to be members", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(h.conns) == clients && l.rooms.count() == clients
+	})
 	until(t, "deliveries", func() bool { return l.Stats().Delivered >= 10 })
 	h.mu.Lock()
 	mu.Lock()
@@ -75,7 +79,7 @@ func TestWhoNeverJoinsLosesWhatIsSaid(t *testing.T) {
 		}
 	}), clients)
 	config.Senders, config.Deliver, config.Joined = 1, load.DeliverAll, "joined"
-	config.Timeout = 100 * time.Millisecond
+	config.Timeout = 3 * time.Second // enough to connect on a busy machine
 	l := begin(t, config)
 	until(t, "all to be members", func() bool { return l.rooms.count() == clients })
 	until(t, "messages to be lost", func() bool { return l.Stats().Lost >= 5*clients })

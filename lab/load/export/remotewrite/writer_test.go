@@ -164,9 +164,7 @@ func TestRefusalIsToldOnceAndClean(t *testing.T) {
 
 func TestReceiverThatIsGoneDisturbsNothing(t *testing.T) {
 	t.Parallel()
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	w := open(t, gone.URL, func(c *Config) { c.Timeout = time.Second })
+	w := open(t, "http://127.0.0.1:1", func(c *Config) { c.Timeout = 10 * time.Second }) // a port that nobody is given
 	for second := range 4 {
 		w.Add(windowAt(t, second, 1))
 	}
@@ -201,6 +199,21 @@ func TestCloseEndsWithItsContext(t *testing.T) {
 	w.Add(windowAt(t, 2, 1)) // is nothing any more
 	if again := w.Close(t.Context()); again == nil || again.Error() != err.Error() {
 		t.Errorf("a second Close: got %v, want %v", again, err)
+	}
+}
+
+// What the receiver said last is why, and not that there was no more time.
+func TestTheLastReasonIsTold(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		http.Error(w, "not now", http.StatusServiceUnavailable)
+	}))
+	defer r.Close()
+	w := open(t, r.URL, func(c *Config) { c.Timeout = 5 * time.Second })
+	w.Add(windowAt(t, 0, 1))
+	if err := w.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "503 Service Unavailable: not now") {
+		t.Errorf("got %v, want what the receiver said", err)
 	}
 }
 
