@@ -13,6 +13,10 @@ const (
 	// hearing is how long one who is refused gets to say what he wants, and then to
 	// take the answer: a long round trip each, as handshake.
 	hearing = 300 * time.Millisecond
+	// telling bounds the answer, which fits into the socket's buffer and waits for
+	// nobody, unless the kernel is short of memory: so it is only not to be shorter than
+	// this process may stand still.
+	telling = 10 * hearing
 	// heard is how many are so at one time. The others are answered at once.
 	heard = 64
 )
@@ -62,7 +66,10 @@ func (w *crowded) refuse(c net.Conn) {
 
 // bound gives a connection the time for its next step. One without deadlines is none
 // of the network's.
-func bound(c net.Conn) { _ = c.SetDeadline(time.Now().Add(hearing)) }
+func bound(c net.Conn) {
+	now := time.Now()
+	_, _ = c.SetReadDeadline(now.Add(hearing)), c.SetWriteDeadline(now.Add(telling))
+}
 
 // hear reads the head of a request, or what there is of one.
 func (w *crowded) hear(c net.Conn) {

@@ -101,8 +101,9 @@ func CheckURL(text string) error {
 	return err
 }
 
-// connectTimeout bounds one attempt to connect. A handshake takes some round trips, a
-// process to start and some milliseconds; who takes longer is not there.
+// connectTimeout bounds one attempt to connect, unless the address has a connect_timeout. A
+// handshake takes some round trips, a process to start and some milliseconds; who takes
+// longer is not there.
 const connectTimeout = 2 * time.Second
 
 func parse(text string) (*pgxpool.Config, error) {
@@ -120,7 +121,9 @@ func parse(text string) (*pgxpool.Config, error) {
 		}
 		return nil, addressError{fmt.Errorf("the database's address %s is wrong: %w", redact.Address(text), err)}
 	}
-	config.ConnConfig.ConnectTimeout = connectTimeout
+	if !u.Query().Has("connect_timeout") {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
 	config.ConnConfig.DialFunc = pgconn.DialFunc(socket.Dialing(socket.Dial(config.ConnConfig.DialFunc)))
 	return config, nil
 }

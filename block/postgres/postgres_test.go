@@ -122,14 +122,21 @@ func TestPoolSize(t *testing.T) {
 func TestBusy(t *testing.T) {
 	t.Parallel()
 	cfg := config(servertest.Database(t))
-	cfg.Connections, cfg.Waiting, cfg.AcquireTimeout = 1, 1, 300*time.Millisecond
+	cfg.Connections, cfg.Waiting, cfg.AcquireTimeout = 1, 1, 2*time.Second
 	p := open(t, cfg)
+	nothing := func(context.Context, *pgxpool.Conn) error { return nil }
+	for deadline := time.Now().Add(2 * time.Minute); p.With(t.Context(), nothing) != nil && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond) // it connects, which may take longer than this pool waits
+	}
 	hold, held := make(chan struct{}), make(chan struct{})
 	do := func(context.Context, *pgxpool.Conn) error { close(held); <-hold; return nil }
-	ended := make(chan error)
+	ended := make(chan error, 1)
 	go func() { ended <- p.With(context.Background(), do) }()
-	<-held
-	nothing := func(context.Context, *pgxpool.Conn) error { return nil }
+	select {
+	case <-held:
+	case err := <-ended:
+		t.Fatal(err)
+	}
 	waits := make(chan error, 1)
 	go func() { waits <- p.With(context.Background(), nothing) }()
 	for p.Waiting() == 0 && len(waits) == 0 {

@@ -224,10 +224,13 @@ func (s *PostgresServer) fill(ctx context.Context, bin string) error {
 	}
 	// Renamed when it is whole: others may do the same meanwhile.
 	part := archive + "." + filepath.Base(s.dir)
-	if err := run(exec.CommandContext(ctx, "tar", "-C", s.dir, "-cf", part, dataName)); err != nil {
-		return err
+	if err = run(exec.CommandContext(ctx, "tar", "-C", s.dir, "-cf", part, dataName)); err == nil {
+		err = os.Rename(part, archive)
 	}
-	return os.Rename(part, archive)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(part)) // of which there may be nothing
+	}
+	return nil
 }
 
 func run(cmd *exec.Cmd) error {
@@ -248,7 +251,7 @@ func (s *PostgresServer) ready(ctx context.Context) error {
 
 // URL is the address of a database on the server.
 func (s *PostgresServer) URL(database string) string {
-	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", s.address, database)
+	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable&connect_timeout=60", s.address, database)
 }
 
 // Database makes an empty database on the server and returns its address. It is

@@ -76,9 +76,9 @@ func newProcess(program Program) *Process {
 	return &Process{program: program}
 }
 
-// startTimeout bounds a start: 20 s for Cassandra on an idle machine, and more beside
-// other tests. The others take a second.
-const startTimeout = 3 * time.Minute
+// startTimeout bounds a start: 20 s for Cassandra on an idle machine, and minutes beside
+// other tests and containers. The others take a second.
+const startTimeout = 10 * time.Minute
 
 // Start starts the program, the first time or after Kill, and waits until it is ready.
 func (p *Process) Start() {

@@ -54,9 +54,10 @@ func TestAProgramThatEndsIsNotReady(t *testing.T) {
 	}
 }
 
-// answers reports whether a database answers.
-func answers(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+// answers reports whether a database answers within a time, which is short only where it
+// should not.
+func answers(ctx context.Context, url string, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -73,16 +74,16 @@ func TestPostgres(t *testing.T) {
 		t.Errorf("two databases are both %s", url)
 	}
 	s.Pause()
-	if err := answers(t.Context(), url); err == nil {
+	if err := answers(t.Context(), url, 500*time.Millisecond); err == nil {
 		t.Error("a paused server answers")
 	}
 	s.Resume()
 	s.Kill()
-	if err := answers(t.Context(), url); err == nil {
+	if err := answers(t.Context(), url, 500*time.Millisecond); err == nil {
 		t.Error("a killed server answers")
 	}
 	s.Start()
-	if err := answers(t.Context(), url); err != nil {
+	if err := answers(t.Context(), url, time.Minute); err != nil {
 		t.Errorf("the database after a restart: %v", err)
 	}
 	if used, err := s.CPU(); err != nil || used <= 0 {
@@ -97,7 +98,7 @@ func TestDatabase(t *testing.T) {
 	if other := Database(t); other == url {
 		t.Errorf("two databases are both %s", url)
 	}
-	if err := answers(t.Context(), url); err != nil {
+	if err := answers(t.Context(), url, time.Minute); err != nil {
 		t.Error(err)
 	}
 	if one, two := SharedPostgres(t), SharedPostgres(t); one != two {

@@ -39,7 +39,7 @@ func TestRedis(t *testing.T) {
 	}
 
 	s.Pause()
-	conn, err := net.DialTimeout("tcp", s.Addr(), time.Second)
+	conn, err := net.DialTimeout("tcp", s.Addr(), 20*time.Second)
 	if err != nil {
 		t.Fatalf("a paused server's kernel must still accept: %v", err)
 	}

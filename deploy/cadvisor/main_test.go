@@ -48,9 +48,10 @@ func TestServesUntilItIsToldToEnd(t *testing.T) {
 	pid := os.Getpid()
 	address := fmt.Sprintf("127.83.%d.%d:28971", pid>>8&255, pid&255) // this process's own
 	go func() { ended <- serve(ctx, address, registry) }()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // so that no connection is open at the end
 	var body string
 	for deadline := time.Now().Add(2 * time.Minute); body == "" && time.Now().Before(deadline); {
-		resp, err := http.Get("http://" + address + "/metrics")
+		resp, err := client.Get("http://" + address + "/metrics")
 		if err != nil {
 			continue
 		}

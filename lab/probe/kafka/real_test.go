@@ -23,7 +23,8 @@ services:
       KAFKA_HEAP_OPTS: -Xmx256m -Xms256m
       KAFKA_JVM_PERFORMANCE_OPTS: -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
       KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS: 0
-    healthcheck: {test: [CMD, bash, -c, "exec 3<>/dev/tcp/localhost/9092"], interval: 200ms, retries: 900}
+      KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS: 1
+    healthcheck: {test: [CMD, bash, -c, "exec 3<>/dev/tcp/localhost/9092"], interval: 200ms, retries: 3000}
     deploy: {replicas: %d, resources: {limits: {memory: 640M}}}
 `
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -81,7 +82,21 @@ func cost(t *testing.T, n int, config string) time.Duration {
 func TestDemandOfAPlantIsThePlantedOne(t *testing.T) {
 	t.Parallel()
 	const n = 200
-	nothing, work := cost(t, n, `"cpu_ms":0`), cost(t, n, `"cpu_ms":2`)
-	within(t, "ms of CPU for each request", (work-nothing).Seconds()*1000/n, 1.8, 2.6)
-	within(t, "ms of CPU for each request beside it", nothing.Seconds()*1000/n, 0, 0.6)
+	each := func(d time.Duration) float64 { return d.Seconds() * 1000 / n }
+	const never = time.Duration(math.MaxInt64)
+	idle, nothing, work := never, never, never
+	var planted, beside float64
+	for range 5 { // a busy machine makes each dearer at times
+		idle = min(idle, cost(t, 0, `"cpu_ms":0`))
+		nothing = min(nothing, cost(t, n, `"cpu_ms":0`))
+		work = min(work, cost(t, n, `"cpu_ms":2`))
+		if planted, beside = each(work-nothing), each(nothing-idle); planted >= 1.8 && planted <= 2.6 && beside <= 0.6 {
+			break
+		}
+	}
+	if work < n*2*time.Millisecond {
+		t.Errorf("%d requests took %v of CPU, want 2 ms for each at least", n, work)
+	}
+	within(t, "ms of CPU for each request", planted, 1.8, 2.6)
+	within(t, "ms of CPU for each request beside it", beside, 0, 0.6)
 }

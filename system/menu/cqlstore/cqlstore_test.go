@@ -58,7 +58,7 @@ func openAt(ctx context.Context, address string) (*Store, error) {
 }
 
 func patiently(ctx context.Context, cfg Config) (s *Store, err error) {
-	for range 5 {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); {
 		if s, err = Open(ctx, cfg); !errors.Is(err, menu.ErrUnavailable) {
 			break
 		}
@@ -135,7 +135,11 @@ func threeOnOne(t *testing.T, n *node) {
 	t.Helper()
 	address := n.address("?replication=3")
 	s := open(t, address+"&consistency=one")
-	_, err := openAt(t.Context(), address)
+	cfg, err := config(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), cfg)
 	if !errors.Is(err, menu.ErrUnavailable) || !strings.Contains(err.Error(), "consistency quorum needs 2 of 3 replicas, and 1 is there") {
 		t.Errorf("got %v", err)
 	}
@@ -183,11 +187,12 @@ func overloaded(t *testing.T, n *node) {
 // A node that stands still for longer than several requests may take is asked again.
 func slow(t *testing.T, n *node) {
 	t.Helper()
-	s := openWith(t, n.address(""), func(cfg *Config) { cfg.RequestTimeout = 2 * time.Second })
+	address := n.address("")
 	source := menutest.Generator(t, 1, 300)
-	if _, err := s.Fill(t.Context(), source, nil); err != nil {
+	if _, err := open(t, address).Fill(t.Context(), source, nil); err != nil {
 		t.Fatal(err)
 	}
+	s := openWith(t, address, func(cfg *Config) { cfg.RequestTimeout = 2 * time.Second })
 	n.Pause()
 	read := make(chan error, 1)
 	go func() {

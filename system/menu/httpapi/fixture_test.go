@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -37,13 +36,13 @@ type row struct {
 	gone bool
 }
 
-func (m *memory) Lookup(ctx context.Context, id int64) (menu.Page, error) {
+func (m *memory) Lookup(_ context.Context, id int64) (menu.Page, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.panic != "" {
 		panic(m.panic)
 	}
-	if err := cmp.Or(m.err, ctx.Err()); err != nil {
+	if err := m.err; err != nil {
 		return menu.Page{}, err
 	}
 	r, ok := m.menus[id]
@@ -95,10 +94,10 @@ func (m *memory) Delete(_ context.Context, id int64, only menu.Condition) (int64
 	return page.Version, err
 }
 
-func (m *memory) Document(ctx context.Context, kind menu.Kind, id int64) (menu.Document, error) {
+func (m *memory) Document(_ context.Context, kind menu.Kind, id int64) (menu.Document, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := cmp.Or(m.err, ctx.Err()); err != nil {
+	if err := m.err; err != nil {
 		return menu.Document{}, err
 	}
 	d, ok := m.texts[id]
@@ -108,13 +107,13 @@ func (m *memory) Document(ctx context.Context, kind menu.Kind, id int64) (menu.D
 	return d, nil
 }
 
-func (m *memory) SetDocument(ctx context.Context, d *menu.Document, only menu.Condition) error {
+func (m *memory) SetDocument(_ context.Context, d *menu.Document, only menu.Condition) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	there, ok := m.texts[d.ID]
 	switch {
-	case cmp.Or(m.err, ctx.Err()) != nil:
-		return cmp.Or(m.err, ctx.Err())
+	case m.err != nil:
+		return m.err
 	case !only.Holds(there.Tag, ok):
 		return menu.ErrChanged
 	case d.Body == nil:

@@ -22,6 +22,10 @@ import (
 // other work in some seconds.
 const limit = 2 * time.Minute
 
+// killLimit is how long a process that is to be killed may take to have written: it begins by
+// making a keyspace, where the database has such, on a machine that may be busy.
+const killLimit = 10 * time.Minute
+
 // Open opens a store at a place, the same store each time. Whoever calls it closes the
 // store, before it is opened again.
 type Open func() (menu.Database, error)

@@ -101,9 +101,9 @@ func mixed(t *testing.T, s *system) {
 				return
 			}
 			defer func() { _ = conn.Close() }()
-			_ = conn.SetDeadline(time.Now().Add(deadline))
 			r := bufio.NewReader(conn)
 			for i := range 40 {
+				_ = conn.SetDeadline(time.Now().Add(deadline))
 				id := 1 + (i*7+client*13)%(menus+10)
 				method, want := []string{"GET", "HEAD", "GET"}[(i+client)%3], fmt.Sprintf(`{"id":%d,`, id)
 				_, _ = fmt.Fprintf(conn, "%s /api/menu/%d HTTP/1.1\r\nHost: %s\r\n%s\r\n", method, id, hosts[(i+client)%len(hosts)], extra[(i/2+client)%len(extra)])

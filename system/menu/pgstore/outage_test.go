@@ -43,7 +43,11 @@ func TestDatabaseIsKilledAndComesBack(t *testing.T) {
 		killed := false
 		for m := range whole.All(ctx) {
 			if !killed && m.ID > 3*chunkMenus {
-				<-progressed
+				select {
+				case <-progressed:
+				case <-ctx.Done():
+					return
+				}
 				server.Kill()
 				killed = true
 			}
@@ -119,7 +123,7 @@ func TestErrorsKeepSecrets(t *testing.T) {
 func TestTooManyAreOverloaded(t *testing.T) {
 	t.Parallel()
 	cfg := config(servertest.Database(t))
-	cfg.Connections, cfg.Waiting, cfg.AcquireTimeout = 1, 1, 50*time.Millisecond
+	cfg.Connections, cfg.Waiting, cfg.AcquireTimeout = 1, 1, 3*time.Second
 	registry := prometheus.NewRegistry()
 	cfg.Registerer = registry
 	s := open(t, cfg)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"testing"
+	"time"
 
 	"loadstone/block/servertest"
 	"loadstone/system/menu"
@@ -29,10 +30,11 @@ func placeAt(address string) menutest.Filled {
 	return menutest.Of(func(ctx context.Context) (*Store, error) { return Open(ctx, config(address)) })
 }
 
-// config is for a server that many tests share.
+// config is for a server that many tests share, on a machine that may be busy.
 func config(address string) Config {
 	cfg := DefaultConfig()
 	cfg.URL, cfg.Connections = address, 4
+	cfg.AcquireTimeout, cfg.StatementTimeout, cfg.QueryTimeout = time.Minute, time.Minute, 2*time.Minute
 	return cfg
 }
 

@@ -80,7 +80,9 @@ func closing(t *testing.T, c io.Closer) {
 func cacheConfig(redis string, reg prometheus.Registerer) lookaside.Config {
 	r := rediscache.DefaultConfig(proxy.CacheName, redis, reg)
 	r.ReadTimeout, r.WriteTimeout, r.ProbeEvery = 5*time.Second, 5*time.Second, 5*time.Millisecond
-	return lookaside.DefaultConfig(r)
+	c := lookaside.DefaultConfig(r)
+	c.LoadTimeout, c.Shed.Wait = patience, patience
+	return c
 }
 
 // memory is a database in memory. What it does not have, nobody asks for.
@@ -202,6 +204,7 @@ func start(t *testing.T, redis string, change func(*proxy.Config), servers ...st
 	for _, addr := range servers {
 		cfg.Servers = append(cfg.Servers, "http://"+addr)
 	}
+	cfg.Limits.Timeout = patience
 	cfg.Ready, cfg.Logger, cfg.Registerer = always, slog.New(slog.DiscardHandler), s.reg
 	if redis != "" {
 		cc := cacheConfig(redis, s.reg)

@@ -59,7 +59,7 @@ func TestTellsOfChanges(t *testing.T) {
 		for gone := ""; !strings.Contains(gone, `"deleted":true`); {
 			select {
 			case gone = <-told:
-			case <-time.After(time.Minute):
+			case <-time.After(3 * time.Minute):
 				t.Fatal("nobody was told of the end")
 			}
 		}
@@ -80,7 +80,7 @@ func TestTellsOfChanges(t *testing.T) {
 		for got := ""; !strings.HasPrefix(got, "menu_52_1 "); { // the last one may come again
 			select {
 			case got = <-told:
-			case <-time.After(time.Minute):
+			case <-time.After(3 * time.Minute): // more than the lease of a sender that could not end it
 				t.Fatal("nobody was told of what changed without a sender")
 			}
 		}

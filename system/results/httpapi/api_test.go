@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -247,6 +248,7 @@ func (brokenStore) Close() error { return nil }
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	f := start(t, brokenStore{err: errors.New("secret.db: disk on fire")}, httpapi.Code, always)
+	began := time.Now()
 	for range 5 {
 		got := parse(t, "GET", f.ask(t, "GET", "/student/5?code="+code))
 		if got.status != 503 || errorCode(t, got.body) != "unavailable" || strings.Contains(got.body, "secret") {
@@ -254,8 +256,9 @@ func TestStoreFails(t *testing.T) {
 		}
 		checkHeaders(t, got, map[string]string{"Retry-After": "1", "Cache-Control": "no-store"})
 	}
-	if got := strings.Count(f.logs.String(), "disk on fire"); got != 1 {
-		t.Errorf("got %d log lines for 5 failures, want 1:\n%s", got, f.logs)
+	most := 1 + int(time.Since(began)/(10*time.Second)) // one in ten seconds
+	if got := strings.Count(f.logs.String(), "disk on fire"); got < 1 || got > most {
+		t.Errorf("got %d log lines for 5 failures, want 1 to %d:\n%s", got, most, f.logs)
 	}
 	if got := f.sum(t, "results_store_failures_total"); got != 5 {
 		t.Errorf("failures: got %v, want 5", got)

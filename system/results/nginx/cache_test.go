@@ -22,7 +22,7 @@ func TestCacheKeepsPublicAnswersAndServesThemWhenReplicasAreGone(t *testing.T) {
 	t.Parallel()
 	program(t)
 	f := startFake(t, says(200, "a result", "Cache-Control", public, "ETag", `"1"`))
-	b := run(t, []string{f.address}, settings{env: map[string]string{"EDGE_CACHE": "5s"}}) // three requests take less
+	b := run(t, []string{f.address}, settings{env: map[string]string{"EDGE_CACHE": "15s"}}) // three requests take less
 	url := "http://" + b.http + "/student/1"
 	for i, want := range []string{"MISS", "MISS", "HIT"} { // the first is not kept: see proxy_cache_min_uses
 		if got := ask(t, nil, "GET "+url, nil); got.header.Get("X-Cache") != want || got.body != "a result" {

@@ -131,9 +131,10 @@ func TestPreloadWaitsForASlowRedis(t *testing.T) {
 	redis := servertest.Redis(t)
 	db := database{resultstest.Generator(t, 5, 10), results.State{Set: 7, Published: true}}
 	redis.Pause()
-	slow := time.AfterFunc(1500*time.Millisecond, redis.Resume)
-	defer slow.Stop()
+	resumed := make(chan struct{})
+	time.AfterFunc(1500*time.Millisecond, func() { redis.Resume(); close(resumed) })
 	if written, err := Preload(t.Context(), "redis://"+redis.Addr(), db, nil); err != nil || written != 10 {
 		t.Errorf("got %d written and %v, want 10", written, err)
 	}
+	<-resumed
 }

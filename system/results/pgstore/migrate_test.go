@@ -81,7 +81,7 @@ func TestMigrateUnderReaders(t *testing.T) {
 	var found atomic.Int64
 	for first := range int64(3) {
 		conn := dial(t, url)
-		if _, err := conn.Exec(t.Context(), "SET statement_timeout = 1000"); err != nil {
+		if _, err := conn.Exec(t.Context(), "SET statement_timeout = 20000"); err != nil {
 			t.Fatal(err)
 		}
 		readers.Go(func() {

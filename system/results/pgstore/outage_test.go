@@ -57,6 +57,10 @@ func TestOutage(t *testing.T) {
 		server.Start()
 		more(&r.good)
 		poll(t, "readiness", store.Ready)
+		for i := range r.each { // then nobody has still to count a failure of before
+			from := r.each[i].Load()
+			poll(t, "a good look-up of each", func() bool { return r.each[i].Load() > from+1 })
+		}
 		before := r.failed.Load()
 		more(&r.good)
 		if after := r.failed.Load(); after != before {
@@ -70,12 +74,13 @@ type reader struct {
 	store        *Store
 	source       *results.Generator
 	good, failed atomic.Int64
+	each         [6]atomic.Int64 // of the good
 }
 
 // readOn looks up until ctx ends.
-func (r *reader) readOn(ctx context.Context, t *testing.T, id int64) {
+func (r *reader) readOn(ctx context.Context, t *testing.T, first int64) {
 	t.Helper()
-	for ctx.Err() == nil {
+	for id := first; ctx.Err() == nil; {
 		id = id%r.source.Meta().Count + 1
 		page, err := r.store.Lookup(context.Background(), id)
 		switch {
@@ -83,6 +88,7 @@ func (r *reader) readOn(ctx context.Context, t *testing.T, id int64) {
 			student := r.source.Student(id)
 			resultstest.CheckPage(t, page, &student)
 			r.good.Add(1)
+			r.each[first].Add(1)
 		case errors.Is(err, results.ErrUnavailable) && !errors.Is(err, results.ErrNotFound):
 			r.failed.Add(1)
 		default:

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,9 +31,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// config is for a server that many tests share, on a machine that may be busy.
 func config(url string) Config {
 	cfg := DefaultConfig()
 	cfg.URL, cfg.Registerer = url, prometheus.NewRegistry()
+	cfg.AcquireTimeout, cfg.StatementTimeout, cfg.QueryTimeout = time.Minute, time.Minute, 2*time.Minute
 	return cfg
 }
 

@@ -44,7 +44,7 @@ func started(t *testing.T, store, cache string) *running {
 // looked is the status of a look-up with the right code.
 func looked(t *testing.T, s *running, student *results.Student) int {
 	t.Helper()
-	status, body := get(t, s.api, fmt.Sprintf("/student/%d", student.ID), "X-Access-Code: "+student.Code)
+	status, body := answered(t, s.api, fmt.Sprintf("/student/%d", student.ID), "X-Access-Code: "+student.Code)
 	if (status == 200) != (body == string(results.NewPage(student).Body)) {
 		t.Errorf("got status %d with %q", status, body)
 	}

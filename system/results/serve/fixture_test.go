@@ -79,6 +79,17 @@ func (s *running) end(tb testing.TB) {
 	}
 }
 
+// answered asks until there is an answer other than 503, which is what a service says whose
+// database is too slow for it, on a machine that is busy.
+func answered(t *testing.T, addr, target string, headers ...string) (status int, body string) {
+	t.Helper()
+	until(t, func() bool {
+		status, body = get(t, addr, target, headers...)
+		return status != http.StatusServiceUnavailable
+	})
+	return status, body
+}
+
 // get asks over a connection of its own.
 func get(t *testing.T, addr, target string, headers ...string) (status int, body string) {
 	t.Helper()

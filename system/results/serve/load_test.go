@@ -104,7 +104,7 @@ func TestSwitchesAndStopsUnderLoad(t *testing.T) {
 			}
 			cfg := serve.DefaultConfig()
 			cfg.Store, cfg.Cache, cfg.Access = stores.Snapshot+":"+path, cache, httpapi.Open
-			cfg.Redis, cfg.CacheMaxAge, cfg.Drain = redis, time.Hour, 200*time.Millisecond
+			cfg.Redis, cfg.CacheMaxAge, cfg.Drain = redis, time.Hour, 5*time.Second // in which a client sees that it is hung up on
 			s := run(t, cfg)
 
 			expected := bodies(sources)

@@ -36,10 +36,10 @@ func TestPostgres(t *testing.T) {
 	code := "X-Access-Code: " + student.Code
 	want := string(results.NewPage(&student).Body)
 	for cache, s := range services {
-		if status, body := get(t, s.api, "/student/77", code); status != 200 || body != want {
+		if status, body := answered(t, s.api, "/student/77", code); status != 200 || body != want {
 			t.Errorf("cache %s: got status %d and %q, want 200 and %q", cache, status, body, want)
 		}
-		if status, _ := get(t, s.api, fmt.Sprintf("/student/%d?code=x", students+1)); status != 404 {
+		if status, _ := answered(t, s.api, fmt.Sprintf("/student/%d?code=x", students+1)); status != 404 {
 			t.Errorf("cache %s, unknown id: got status %d, want 404", cache, status)
 		}
 		if _, metrics := get(t, s.admin, "/metrics"); !strings.Contains(metrics, `results_postgres_queries_total{outcome="found"} 1`) {

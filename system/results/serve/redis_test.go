@@ -110,8 +110,9 @@ func TestRedisLostUnderLoad(t *testing.T) {
 	}
 	for _, cache := range []string{pagecache.Redis, pagecache.MemoryRedis} {
 		cfg := replica(url, cache, redis)
-		cfg.Access, cfg.Drain = httpapi.Open, 200*time.Millisecond
+		cfg.Access, cfg.Drain = httpapi.Open, 5*time.Second // in which a client sees that it is hung up on
 		s := run(t, cfg)
+		until(t, func() bool { status, _ := get(t, s.api, "/readyz"); return status == 200 })
 		expected := bodies([]*results.Generator{source})[0]
 		var answered atomic.Int64
 		var slowest atomic.Int64
@@ -194,6 +195,7 @@ func TestDatabaseGone(t *testing.T) {
 		cfg.Limits = nil
 		s := run(t, cfg)
 		defer s.end(t)
+		until(t, func() bool { status, _ := get(t, s.api, "/readyz"); return status == 200 }) // it has found the database
 		replicas = append(replicas, s)
 	}
 	server.Kill()
@@ -235,7 +237,7 @@ func TestStartsBeforeTheDatabase(t *testing.T) {
 		defer s.end(t)
 		defer func() {
 			until(t, func() bool { status, _ := get(t, s.api, "/readyz"); return status == 200 })
-			if status, _ := get(t, s.api, "/student/77", "X-Access-Code: "+student.Code); status != 200 {
+			if status, _ := answered(t, s.api, "/student/77", "X-Access-Code: "+student.Code); status != 200 {
 				t.Errorf("cache %s, with the database: got status %d, want 200", cache, status)
 			}
 		}()

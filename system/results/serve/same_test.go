@@ -103,9 +103,13 @@ func TestNobodyLearnsWhoExists(t *testing.T) {
 			}
 			opens := func(what string) {
 				t.Helper()
-				if page, _, err := g.ask(client, 77, g.source.Student(77).Code); err != nil || !strings.HasPrefix(page, "200") {
-					t.Errorf("%s: the right code got %s, %v", what, page, err)
-				}
+				until(t, func() bool { // on a busy machine who is asked may be too slow for one of them
+					page, _, err := g.ask(client, 77, g.source.Student(77).Code)
+					if err != nil || !strings.HasPrefix(page, "200") && !strings.HasPrefix(page, "503") {
+						t.Fatalf("%s: the right code got %s, %v", what, page, err)
+					}
+					return strings.HasPrefix(page, "200")
+				})
 			}
 			same("404")
 			opens("all is up")

@@ -89,9 +89,7 @@ func TestServes(t *testing.T) {
 					if status, _ := get(t, s.api, "/student/77"); (status == 200) != (access == httpapi.Open) {
 						t.Errorf("without a code: got status %d with access %s", status, access)
 					}
-					if err := service.Health(t.Context(), "http://"+s.api+"/readyz"); err != nil {
-						t.Errorf("Health: got %v, want nil", err)
-					}
+					until(t, func() bool { return service.Health(t.Context(), "http://"+s.api+"/readyz") == nil })
 					_, metrics := get(t, s.admin, "/metrics")
 					wanted := []string{`http_requests_total{status="200"}`, "http_connections_open", "process_cpu_seconds_total", "go_goroutines"}
 					if hits := 2; cache == pagecache.Memory {
@@ -114,7 +112,7 @@ func TestServes(t *testing.T) {
 func TestReadinessWhileDraining(t *testing.T) {
 	t.Parallel()
 	cfg := serve.DefaultConfig()
-	cfg.Store, cfg.Drain = filled(t, resultstest.Generator(t, 3, students))[0], 5*time.Second // to look at it, on a busy machine
+	cfg.Store, cfg.Drain = filled(t, resultstest.Generator(t, 3, students))[0], 20*time.Second // to look at it, on a busy machine
 	s := run(t, cfg)
 	if status, _ := get(t, s.api, "/readyz"); status != 200 {
 		t.Errorf("before the stop: got status %d, want 200", status)

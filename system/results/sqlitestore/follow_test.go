@@ -60,7 +60,8 @@ func TestFollow(t *testing.T) {
 	resultstest.CheckPage(t, page, &student)
 	must(t, os.Remove(path))
 	until("that it is gone", func() bool { return refused.Load() == 1 })
-	must(t, os.WriteFile(path, []byte("something else"), 0o600))
+	must(t, os.WriteFile(path+".new", []byte("something else"), 0o600))
+	must(t, os.Rename(path+".new", path)) // whole, so that it is refused once
 	until("that it is something else", func() bool { return refused.Load() == 2 })
 	build(t, path, source)
 	until("the same, built anew", func() bool { return switched.Load() == 2 })

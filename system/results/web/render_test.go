@@ -75,7 +75,7 @@ func browserWaits(t *testing.T, b *browsertest.Browser, _ map[string]string) {
 		c.SecureCookie = func(*fasthttp.RequestCtx) bool { return false }
 		c.Lookup = func(ctx *fasthttp.RequestCtx, id int64, given []byte) results.Decision {
 			if lookups.Add(1) == 1 {
-				return results.Decision{Err: results.ErrOverloaded, RetryAfter: time.Second}
+				return results.Decision{Err: results.ErrOverloaded, RetryAfter: 20 * time.Second}
 			}
 			return lookup(ctx, id, given)
 		}
@@ -83,7 +83,7 @@ func browserWaits(t *testing.T, b *browsertest.Browser, _ map[string]string) {
 	tb := open(t, b, phone)
 	tb.Visit(browsertest.Serve(t, s.Handle) + "/?lang=am")
 	tb.submit("123456", code)
-	tb.has("አሁን በጣም ብዙ ሰዎች እየተጠቀሙ ነው", "ከ4 ሰከንድ በኋላ")
+	tb.has("አሁን በጣም ብዙ ሰዎች እየተጠቀሙ ነው", "ከ20 ሰከንድ በኋላ")
 	if got := fmt.Sprint(tb.Eval("document.cookie")); got != "" {
 		t.Errorf("a script can read the cookie: %q", got)
 	}
