@@ -269,6 +269,7 @@ func TestClosedWhileIdle(t *testing.T) {
 				_ = c.Close()
 				closed <- struct{}{}
 			})
+			defer close(goOn)
 			u := newTester(t, server.url, 5*time.Second, get)
 			for range 3 {
 				if o := u.do(); o.status != 200 {
@@ -276,6 +277,9 @@ func TestClosedWhileIdle(t *testing.T) {
 				}
 				goOn <- struct{}{}
 				<-closed
+				for u.connected() { // until the loop has been told
+					u.turn(10 * time.Millisecond)
+				}
 			}
 			if got, want := server.accepted.Load(), int64(3); got != want || len(requests) != 3 {
 				t.Errorf("got %d connections and %d requests, want %d of each", got, len(requests), want)

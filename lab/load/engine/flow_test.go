@@ -505,7 +505,7 @@ func TestLanesAreCutOff(t *testing.T) {
 			plan := journeys(s.URL, 3, 1, []load.Step{asked("once", "/once")}, []load.Part{once(), {Step: 0}})
 			plan.Scenarios[0].Executor = load.ConstantVUs
 			change(&plan)
-			plan.Scenarios[0].Duration, plan.Scenarios[0].GracefulStop = 300*time.Millisecond, 100*time.Millisecond
+			plan.Scenarios[0].Duration, plan.Scenarios[0].GracefulStop = 3*time.Second, 100*time.Millisecond
 			r, err := Run(t.Context(), plan, nil, nil) // what waited for a connection has no service time
 			if err != nil {
 				t.Fatal(err)
@@ -531,7 +531,7 @@ func TestUsersWhoThinkHaveNotBrokenOff(t *testing.T) {
 			t.Parallel()
 			plan := journeys(s.URL, 3, 1, []load.Step{asked("once", "/once")}, flow)
 			spec := &plan.Scenarios[0]
-			spec.Executor, spec.Duration, spec.GracefulStop = load.ConstantVUs, 300*time.Millisecond, 100*time.Millisecond
+			spec.Executor, spec.Duration, spec.GracefulStop = load.ConstantVUs, 3*time.Second, 100*time.Millisecond
 			spec.Steps[0].Think = [2]time.Duration{time.Hour, time.Hour}
 			r, _ := mustRun(t, plan)
 			cut, j := r.Errors[failure.CutOff.String()].Count, r.Journeys[0]

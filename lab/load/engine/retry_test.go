@@ -40,9 +40,14 @@ func TestRefusedUsersWaitBeforeTheyAskAgain(t *testing.T) {
 		plan := loadtest.ClosedPlan(refusing(t, c.well), users, c.length)
 		plan.Scenarios[0].RetryAfter, plan.Scenarios[0].RetryMost = after, most
 		r, _ := mustRun(t, plan)
-		if r.Requests > users*c.each+uint64(c.well) || r.Requests < users || r.Failed != r.Requests-uint64(c.well) {
+		if r.Requests > users*c.each+uint64(c.well) || r.Failed != r.Requests-min(r.Requests, uint64(c.well)) {
 			t.Errorf("%s: %d requests, %d failed; want %d at most of %d users", name, r.Requests, r.Failed, c.each, users)
 		}
+	}
+	plan := countedPlan(refusing(t, 0), users, 3)
+	plan.Scenarios[0].RetryAfter, plan.Scenarios[0].RetryMost = after, most
+	if r, _ := mustRun(t, plan); r.Requests != users*3 || r.Failed != r.Requests || r.Seconds() < 0.15 {
+		t.Errorf("%d requests, %d failed in %v s; want 3 of each of %d users, the third after 150 ms", r.Requests, r.Failed, r.Seconds(), users)
 	}
 }
 
@@ -51,9 +56,11 @@ func TestRefusedUsersWaitBeforeTheyAskAgain(t *testing.T) {
 func TestWhoWaitsToAskAgainEndsWithTheLoad(t *testing.T) {
 	t.Parallel()
 	for _, executor := range []string{load.ConstantVUs, load.RampingVUs} {
-		plan := loadtest.ClosedPlan(refusing(t, 0), 4, 300*time.Millisecond)
+		const begun = 3 * time.Second // so that all users begin
+		plan := loadtest.ClosedPlan(refusing(t, 0), 4, begun)
 		s := &plan.Scenarios[0]
-		s.Executor, s.StartVUs, s.Stages = executor, 4, []load.Stage{{Duration: 200 * time.Millisecond, Target: 1}, {Duration: 100 * time.Millisecond, Target: 4}}
+		s.Executor, s.StartVUs = executor, 4
+		s.Stages = []load.Stage{{Duration: begun, Target: 4}, {Duration: 200 * time.Millisecond, Target: 1}, {Duration: 100 * time.Millisecond, Target: 4}}
 		s.RetryAfter, s.RetryMost, s.GracefulStop = time.Hour, time.Hour, 50*time.Millisecond
 		if executor == load.ConstantVUs {
 			s.GracefulStop = time.Hour
@@ -74,8 +81,12 @@ func TestUsersOfABoundedRate(t *testing.T) {
 		plan := loadtest.ClosedPlan(refusing(t, 1<<40), users, length)
 		plan.Threads, plan.Scenarios[0].MaxRate = threads, rate
 		r, _ := mustRun(t, plan)
-		if most := uint64(rate * length.Seconds()); r.Requests > most+1 || r.Requests == 0 {
+		if most := uint64(rate * length.Seconds()); r.Requests > most+1 {
 			t.Errorf("%d threads: %d requests in %v, want at most %d", threads, r.Requests, length, most)
+		}
+		plan.Scenarios[0].Executor, plan.Scenarios[0].Iterations, plan.Scenarios[0].Duration = load.SharedIterations, 21, time.Minute
+		if r, _ = mustRun(t, plan); r.Requests != 21 || r.Seconds() < length.Seconds() {
+			t.Errorf("%d threads: %d requests in %v s, want 21 in %v at least", threads, r.Requests, r.Seconds(), length)
 		}
 	}
 }

@@ -31,18 +31,49 @@ func mustRun(tb testing.TB, plan load.Plan) (load.Result, []load.Window) {
 	return r, windows
 }
 
-// stallingServer answers at once, except that from the first request at least
-// after past the server's start nothing is answered for length.
-func stallingServer(tb testing.TB, after, length time.Duration) *rawServer {
-	begin := time.Now()
+// countedPlan is a ClosedPlan that ends when each user has made so many iterations. One
+// that ends after a fraction of a second may be over before its users begin.
+func countedPlan(url string, users int, each uint64) load.Plan {
+	plan := loadtest.ClosedPlan(url, users, 5*time.Minute) // at most
+	plan.Scenarios[0].Executor, plan.Scenarios[0].Iterations = load.PerVUIterations, each
+	return plan
+}
+
+// stallingServer answers at once, until a request comes that is at least after behind the
+// first one. From then on nothing is answered until so many are held, and for length
+// after that: however late the generator is, so many meet the whole stall.
+func stallingServer(tb testing.TB, after, length time.Duration, many int) *rawServer {
 	var mu sync.Mutex
+	var first, until time.Time
+	held := 0
+	arrives := func() (stalls bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if first.IsZero() {
+			first = time.Now()
+		}
+		if time.Since(first) < after {
+			return false
+		}
+		if held++; held == many {
+			until = time.Now().Add(length)
+		}
+		return true
+	}
+	left := func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		if held < many {
+			return 10 * time.Millisecond // and look again
+		}
+		return time.Until(until)
+	}
 	return serveRaw(tb, func(c *rawConn) {
 		for c.request() != nil {
-			mu.Lock()
-			at := time.Since(begin)
-			mu.Unlock()
-			if at > after && at < after+length {
-				time.Sleep(after + length - at) // the planted stall
+			if arrives() {
+				for wait := left(); wait > 0 && tb.Context().Err() == nil; wait = left() {
+					time.Sleep(wait) // the planted stall
+				}
 			}
 			c.send(okAnswer)
 		}
@@ -50,8 +81,8 @@ func stallingServer(tb testing.TB, after, length time.Duration) *rawServer {
 }
 
 // TestStallCannotHide is what an open model is for: a server that stalls for
-// two seconds of five must show it in the response times, however few virtual
-// users, or connections, there are to meet the stall.
+// two seconds must show it in the response times, however few virtual users, or
+// connections, there are to meet the stall.
 func TestStallCannotHide(t *testing.T) {
 	t.Parallel()
 	const stall = 2 * time.Second
@@ -63,8 +94,15 @@ func TestStallCannotHide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := stallingServer(t, 1500*time.Millisecond, stall)
-			plan := loadtest.OpenPlan(server.url, 100, 5*time.Second, 1000)
+			// The stall is a quarter of the load where it is held up as a whole: the median
+			// is far from it. A few per cent of the requests meet all of it.
+			many, length := 20, 8*time.Second
+			if few != nil {
+				many, length = 1, 5*time.Second
+			}
+			server := stallingServer(t, 1500*time.Millisecond, stall, many)
+			plan := loadtest.OpenPlan(server.url, 100, length, 1000)
+			plan.Scenarios[0].Arrivals = load.Uniform
 			if few != nil {
 				few(&plan)
 			}
@@ -89,13 +127,11 @@ func TestStallCannotHide(t *testing.T) {
 				}
 				return
 			}
-			// The three in five that came outside the stall did not notice.
+			// The three in four that came outside the stall did not notice.
 			if r.Service.P50 > r.Response.P99/10 {
 				t.Errorf("service time p50 is %.0f ms, want it far below the stall", r.Service.P50)
 			}
-			// A generator that a busy machine kept waiting when the stall began sent its
-			// first requests late: they were held for the rest of it.
-			if r.Service.P99 < r.Response.P99/2 || r.MaxInFlight < 100 {
+			if r.Service.P99 < 1900 || r.MaxInFlight < 100 {
 				t.Errorf("service time p99 is %.0f ms with at most %d in flight; want the stall to hold a hundred and more users", r.Service.P99, r.MaxInFlight)
 			}
 		})
@@ -106,10 +142,18 @@ func TestStallCannotHide(t *testing.T) {
 // stall is one slow request among many. That is documented, and this is why.
 func TestClosedModelDoesNotCorrect(t *testing.T) {
 	t.Parallel()
-	server := stallingServer(t, 500*time.Millisecond, time.Second)
-	r, _ := mustRun(t, loadtest.ClosedPlan(server.url, 1, 2*time.Second))
-	if r.Response.Max < 900 {
-		t.Errorf("the longest response time is %.0f ms, want the stall's 1000", r.Response.Max)
+	var asked atomic.Int64
+	server := serveRaw(t, func(c *rawConn) {
+		for c.request() != nil {
+			if asked.Add(1) == 500 {
+				time.Sleep(2 * time.Second) // the planted stall
+			}
+			c.send(okAnswer)
+		}
+	})
+	r, _ := mustRun(t, countedPlan(server.url, 1, 1000))
+	if r.Response.Max < 1900 {
+		t.Errorf("the longest response time is %.0f ms, want the stall's 2000", r.Response.Max)
 	}
 	if r.Response.P99 > r.Response.Max/4 {
 		t.Errorf("response time p99 is %.0f ms of at most %.0f, want it to hide the stall", r.Response.P99, r.Response.Max)
@@ -201,14 +245,14 @@ func TestEverythingOfferedIsAccountedFor(t *testing.T) {
 
 func TestWarmupIsLeftOut(t *testing.T) {
 	t.Parallel()
-	plan := loadtest.OpenPlan(serveOK(t).url, 500, 1500*time.Millisecond, 50)
+	plan := loadtest.OpenPlan(serveOK(t).url, 200, 3700*time.Millisecond, 50)
 	plan.Warmup = 700 * time.Millisecond
 	before := time.Now()
 	r, windows := mustRun(t, plan)
 	if want := loadtest.Due(plan); r.Offered != want || r.Requests != want {
 		t.Errorf("offered %d, %d requests, want %d of each", r.Offered, r.Requests, want)
 	}
-	if got, want := r.To.Sub(r.From), 800*time.Millisecond; got != want {
+	if got, want := r.To.Sub(r.From), 3*time.Second; got != want {
 		t.Errorf("measured for %v, want %v", got, want)
 	}
 	if r.From.Before(before.Add(plan.Warmup)) {
@@ -219,7 +263,8 @@ func TestWarmupIsLeftOut(t *testing.T) {
 			t.Errorf("window %d: warm-up %v, want %v", i, w.Warmup, want)
 		}
 	}
-	if len(windows) < 2 || !windows[1].Start.Equal(r.From) {
+	// On a machine that stood still it is longer by whole seconds.
+	if len(windows) < 2 || windows[1].Start.Before(r.From) || windows[1].Start.Sub(r.From)%time.Second != 0 {
 		t.Errorf("windows %v; want one of the warm-up, and the second to begin with the measured part", len(windows))
 	}
 }
@@ -240,7 +285,7 @@ func TestRampingUsers(t *testing.T) {
 	plan := loadtest.ClosedPlan(server.url, 0, 0)
 	s := &plan.Scenarios[0]
 	s.Executor, s.StartVUs = load.RampingVUs, 1
-	s.Stages = []load.Stage{{Duration: 300 * time.Millisecond, Target: 6}, {Duration: 300 * time.Millisecond, Target: 6}, {Duration: 300 * time.Millisecond, Target: 0}, {Duration: 100 * time.Millisecond, Target: 2}}
+	s.Stages = []load.Stage{{Duration: 300 * time.Millisecond, Target: 6}, {Duration: 3 * time.Second, Target: 6}, {Duration: 300 * time.Millisecond, Target: 0}, {Duration: 100 * time.Millisecond, Target: 2}}
 	r, _ := mustRun(t, plan)
 	if r.Failed > 0 || r.Requests < 20 {
 		t.Errorf("%d requests, %d failed: %v", r.Requests, r.Failed, r.Errors)
@@ -259,7 +304,7 @@ func TestRemovedUsersAreCutOff(t *testing.T) {
 	plan.Timeout = time.Hour
 	s := &plan.Scenarios[0]
 	s.Executor, s.StartVUs, s.GracefulStop = load.RampingVUs, 3, 50*time.Millisecond
-	s.Stages = []load.Stage{{Duration: 100 * time.Millisecond, Target: 3}, {Duration: 0, Target: 1}, {Duration: 1500 * time.Millisecond, Target: 1}}
+	s.Stages = []load.Stage{{Duration: 3 * time.Second, Target: 3}, {Duration: 0, Target: 1}, {Duration: 4 * time.Second, Target: 1}}
 	r, _ := mustRun(t, plan)
 	if r.Errors[failure.CutOff.String()].Count != 3 || r.Requests != 3 || r.CompletedInTime != 2 {
 		t.Errorf("%d requests, %d in time, errors %v; want two cut off in the middle and one at the end", r.Requests, r.CompletedInTime, r.Errors)
@@ -287,7 +332,7 @@ func TestConnectionsAreKeptAndSpread(t *testing.T) {
 
 func TestRefusedConnectionsAreNotAStorm(t *testing.T) {
 	t.Parallel()
-	r, _ := mustRun(t, loadtest.ClosedPlan(closedPort(t), 2, 300*time.Millisecond))
+	r, _ := mustRun(t, loadtest.ClosedPlan(closedPort(t), 2, 3*time.Second))
 	most := 2 * (uint64(r.Seconds()/0.01) + 2)
 	if n := r.Errors[failure.Refused.String()].Count; n != r.Requests || n < 2 || n > most {
 		t.Errorf("%d of %d requests refused in %v s, want all, and one in 10 ms from each user at most", n, r.Requests, r.Seconds())
@@ -300,7 +345,7 @@ func TestRefusedConnectionsAreNotAStorm(t *testing.T) {
 func TestUnreachableTargetIsReported(t *testing.T) {
 	t.Parallel()
 	url := fullBacklog(t)
-	for _, plan := range []load.Plan{loadtest.OpenPlan(url, 50, 500*time.Millisecond, 20), loadtest.ClosedPlan(url, 3, 500*time.Millisecond)} {
+	for _, plan := range []load.Plan{loadtest.OpenPlan(url, 50, 3*time.Second, 20), loadtest.ClosedPlan(url, 3, 3*time.Second)} {
 		plan.Timeout = 200 * time.Millisecond
 		plan.Scenarios[0].PreAllocatedVUs = 20
 		r, _ := mustRun(t, plan)

@@ -3,7 +3,6 @@ package engine
 import (
 	"bufio"
 	"encoding/pem"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -114,37 +113,40 @@ func serveOK(tb testing.TB) *rawServer {
 	})
 }
 
-// closedPort returns a URL where nobody listens.
+// closedPort returns a URL where nobody listens, and nobody will before the test has
+// ended: the port is taken.
 func closedPort(tb testing.TB) string {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	url := "http://" + listener.Addr().String()
-	if err := listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		tb.Fatal(err)
-	}
-	return url
+	_, address := bound(tb)
+	return "http://" + address
 }
 
-// fullBacklog returns the URL of a listener that accepts nothing and whose
-// queue is full: whoever else connects waits in vain.
-func fullBacklog(tb testing.TB) string {
+// bound returns a socket that has a port and does not listen, until the test ends.
+func bound(tb testing.TB) (fd int, address string) {
 	tb.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = syscall.Close(fd) })
-	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		tb.Fatal(err)
 	}
 	name, err := syscall.Getsockname(fd)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
+	return fd, net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
+}
+
+// fullBacklog returns the URL of a listener that accepts nothing and whose
+// queue is full: whoever else connects waits in vain.
+func fullBacklog(tb testing.TB) string {
+	tb.Helper()
+	fd, address := bound(tb)
+	if err := syscall.Listen(fd, 0); err != nil {
+		tb.Fatal(err)
+	}
 	for range 10 {
 		conn, err := net.DialTimeout("tcp", address, 100*time.Millisecond)
 		if err != nil {

@@ -10,27 +10,35 @@ import (
 )
 
 // TestUsersAreOfAllLoops: what a cap on virtual users means does not depend on how many
-// loops there are. Four users, of whom the server holds two for good: whatever is due is
-// sent by the two others, on whichever loop it is due.
+// loops there are. Four users, of whom the server holds two until all else is answered:
+// whatever is due is sent by the two others, on whichever loop it is due.
 func TestUsersAreOfAllLoops(t *testing.T) {
 	t.Parallel()
 	for _, threads := range []int{1, 2, 4} {
-		var held atomic.Int64
+		plan := loadtest.OpenPlan("", 200, time.Second, 4)
+		plan.Threads, plan.Timeout = threads, time.Minute
+		plan.Scenarios[0].Arrivals, plan.Scenarios[0].GracefulStop = load.Uniform, time.Minute
+		due := loadtest.Due(plan)
+		var asked, answered atomic.Uint64
+		others := make(chan struct{}) // have all been answered
 		server := serveRaw(t, func(c *rawConn) {
 			for c.request() != nil {
-				if held.Add(1) <= 2 {
-					hang(c)
-					return
+				if asked.Add(1) <= 2 {
+					select {
+					case <-others:
+					case <-t.Context().Done():
+						return
+					}
+				} else if answered.Add(1) == due-2 {
+					close(others)
 				}
 				c.send(okAnswer)
 			}
 		})
-		plan := loadtest.OpenPlan(server.url, 200, time.Second, 4)
-		plan.Threads, plan.Timeout = threads, 20*time.Second
-		plan.Scenarios[0].Arrivals, plan.Scenarios[0].GracefulStop = load.Uniform, time.Second
+		plan.Targets = []string{server.url}
 		r, _ := mustRun(t, plan)
-		if r.Dropped != 0 || r.Requests != loadtest.Due(plan) {
-			t.Errorf("%d loops: %d of %d sent and %d dropped, want all sent by the two users who are free", threads, r.Requests, loadtest.Due(plan), r.Dropped)
+		if r.Dropped != 0 || r.Failed != 0 || r.Requests != due {
+			t.Errorf("%d loops: %d of %d sent, %d failed and %d dropped, want all sent by the two users who are free", threads, r.Requests, due, r.Failed, r.Dropped)
 		}
 		if r.MaxInFlight < 2 || server.accepted.Load() > 4 {
 			t.Errorf("%d loops: %d in flight over %d connections, want two held and four connections at most", threads, r.MaxInFlight, server.accepted.Load())
@@ -61,7 +69,7 @@ func TestLatenessIsOfWhatHasATime(t *testing.T) {
 		}
 	})
 	plan := loadtest.OpenPlan(server.url, 50, time.Second, 5)
-	plan.Scenarios = append(plan.Scenarios, loadtest.ClosedPlan(server.url, 4, time.Second).Scenarios[0])
+	plan.Scenarios = append(plan.Scenarios, countedPlan(server.url, 4, 50).Scenarios[0])
 	plan.Scenarios[1].Name = "beside"
 	r, _ := mustRun(t, plan)
 	if due := loadtest.Due(plan); r.Scheduled != due || r.Offered <= 2*due {

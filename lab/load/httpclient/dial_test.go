@@ -11,22 +11,32 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"loadstone/lab/load/failure"
 )
 
-// refused is an address at which nobody listens.
+// refused is an address at which nobody listens, and nobody will before the test has
+// ended: the port is taken.
 func refused(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
 }
 
 // dialFails has Dial end as one kind, with a message.
@@ -144,7 +154,7 @@ func TestDialAgainstServersThatDoNotPlayAlong(t *testing.T) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n")
 			hold(conn)
 		}, long, failure.TLS, "does not speak TLS"},
-		{"no SETTINGS over h2c", "http", HTTP2, nil, hold, short, failure.Timeout, "no SETTINGS"},
+		{"no SETTINGS over h2c", "http", HTTP2, nil, hold, afterHandshake, failure.Timeout, "no SETTINGS"},
 		{"no SETTINGS over h2", "https", HTTP2, a.config(HTTP2), hold, afterHandshake, failure.Timeout, "no SETTINGS"},
 		{"closed before SETTINGS", "http", HTTP2, nil, func(conn net.Conn) { _, _ = io.CopyN(io.Discard, conn, 24+9) }, long, failure.Reset, "begin h2"},
 		{"garbage", "http", HTTP2, nil, func(conn net.Conn) {

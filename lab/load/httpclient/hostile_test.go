@@ -296,19 +296,23 @@ func TestRequestIsNeverSentTwice(t *testing.T) {
 		{h2c, "http://", nil, http2},
 	} {
 		for _, method := range []string{"GET", "POST"} {
-			requests.Store(0)
 			server := startRaw(t, c.tls, c.serve)
-			conn := dial(t, configFor(t, c.base+server.address, protocolOf(c.way), a))
+			config := configFor(t, c.base+server.address, protocolOf(c.way), a)
 			r := Request{Method: method, Target: "/"}
-			if err := conn.Do(long(t), &r, &Answer{}); err != nil {
-				t.Fatalf("%s %s: %v", c.way, method, err)
-			}
+			connections := 0
+			conn := kept(t, config, dial(t, config), func(conn *Conn) {
+				requests.Store(0)
+				connections++
+				if err := conn.Do(long(t), &r, &Answer{}); err != nil {
+					t.Fatalf("%s %s: %v", c.way, method, err)
+				}
+			})
 			err := conn.Do(long(t), &r, &Answer{})
 			if err == nil || Unsent(err) {
 				t.Errorf("%s %s: got %v, unsent %v", c.way, method, err, Unsent(err))
 			}
-			if got := requests.Load(); got != 2 || server.accepted() != 1 {
-				t.Errorf("%s %s: %d requests on %d connections, want 2 on 1", c.way, method, got, server.accepted())
+			if got := requests.Load(); got != 2 || server.accepted() != connections {
+				t.Errorf("%s %s: %d requests on %d connections, want 2 on %d", c.way, method, got, server.accepted(), connections)
 			}
 		}
 	}

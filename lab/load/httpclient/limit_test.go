@@ -94,26 +94,24 @@ func TestWaitingForATurnEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	entered, release := make(chan struct{}), make(chan struct{})
 	server := start(t, https1, func(http.ResponseWriter, *http.Request) {
-		close(entered)
+		entered <- struct{}{}
 		<-release
 	})
-	conn := dial(t, server.config)
-	first := make(chan error, 1)
-	go func() { first <- conn.Do(long(t), &Request{Method: "GET", Target: "/"}, &Answer{}) }()
-	<-entered
-	ctx, cancel := context.WithCancel(long(t))
-	cancel()
-	err := conn.Do(ctx, &Request{Method: "GET", Target: "/"}, &Answer{})
-	if got, want := Kind(err), failure.CutOff; got != want || !Unsent(err) {
-		t.Errorf("got %v (%v), unsent %v; want %v", got, err, Unsent(err), want)
-	}
-	close(release)
-	if err := <-first; err != nil {
-		t.Errorf("the request under way: %v", err)
-	}
-	if !conn.Usable() {
-		t.Error("the connection is not usable")
-	}
+	kept(t, server.config, dial(t, server.config), func(conn *Conn) {
+		first := make(chan error, 1)
+		go func() { first <- conn.Do(long(t), &Request{Method: "GET", Target: "/"}, &Answer{}) }()
+		<-entered
+		ctx, cancel := context.WithCancel(long(t))
+		cancel()
+		err := conn.Do(ctx, &Request{Method: "GET", Target: "/"}, &Answer{})
+		if got, want := Kind(err), failure.CutOff; got != want || !Unsent(err) {
+			t.Errorf("got %v (%v), unsent %v; want %v", got, err, Unsent(err), want)
+		}
+		release <- struct{}{}
+		if err := <-first; err != nil {
+			t.Errorf("the request under way: %v", err)
+		}
+	})
 }
 
 // With TLS 1.3 the client is done before the server has looked at what it wants

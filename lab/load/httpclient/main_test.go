@@ -231,6 +231,24 @@ func dial(tb testing.TB, config Config) *Conn {
 	return conn
 }
 
+// kept has something asked over a connection, which must be usable afterwards, and returns
+// it. net/http gives one over HTTP/1.1 up, with nothing wrong with it, if its writer is told
+// late that the request was written (see TestAConnectionThatIsGivenUp), as on a machine
+// without time to spare: then all is done again over another, five times at most.
+func kept(tb testing.TB, config Config, conn *Conn, ask func(*Conn)) *Conn {
+	tb.Helper()
+	for n := 1; ; n++ {
+		ask(conn)
+		if conn.Usable() {
+			return conn
+		}
+		if n == 5 || config.Protocol != HTTP1 {
+			tb.Fatal("the connection is not usable after answers that did not end it")
+		}
+		conn = dial(tb, config)
+	}
+}
+
 // long is a context with a deadline that no test means to reach.
 func long(tb testing.TB) context.Context {
 	tb.Helper()
