@@ -17,8 +17,14 @@ const long = time.Minute // more than anything takes that does not hang
 
 func open(t *testing.T, redis *servertest.RedisServer, keep int) *Client {
 	t.Helper()
+	return openFor(t, redis, keep, long) // a busy machine's Redis answers
+}
+
+// openFor is open with the timeout of a call.
+func openFor(t *testing.T, redis *servertest.RedisServer, keep int, timeout time.Duration) *Client {
+	t.Helper()
 	c := DefaultConfig()
-	c.Address, c.Keep = "redis://"+redis.Addr(), keep
+	c.Address, c.Keep, c.Timeout = "redis://"+redis.Addr(), keep, timeout
 	client, err := Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +149,7 @@ func TestTheNewestSummaryIsKept(t *testing.T) {
 func TestEachCallHasATimeout(t *testing.T) {
 	t.Parallel()
 	redis := servertest.Redis(t)
-	c := open(t, redis, 10)
+	c := openFor(t, redis, 10, DefaultConfig().Timeout)
 	c.cfg.Timeout = 200 * time.Millisecond
 	for name, call := range map[string]func(ctx context.Context) error{
 		"place":        func(ctx context.Context) error { return c.Place(ctx, []*chat.Raw{said(1, "noor", "a")})[0].Err },

@@ -11,16 +11,39 @@ import (
 	"loadstone/system/chat"
 )
 
+// patiently does something, again for as long as the node does not answer in time: it has just started.
+func patiently(t *testing.T, do func() error) {
+	t.Helper()
+	err := do()
+	for deadline := time.Now().Add(5 * time.Minute); cql.KindOf(err) == cql.Unavailable && time.Now().Before(deadline); {
+		time.Sleep(100 * time.Millisecond)
+		err = do()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newest(t *testing.T, s *Store, stream, before int64, most int) (found []chat.Raw) {
+	t.Helper()
+	patiently(t, func() (err error) {
+		found, err = s.Newest(t.Context(), stream, time.UnixMilli(before), most)
+		return err
+	})
+	return found
+}
+
 // One node for all: it takes a quarter of a minute to start.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	node := servertest.Cassandra(t, servertest.CassandraConfig{CommitLog: "commitlog_sync: batch", JMX: true, LazySchema: true})
 	c := DefaultConfig()
 	c.Cluster, c.Batch = cql.Address{Hosts: []string{node.Host}, Keyspace: "chat", Replication: 1}, 7
-	s, err := Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var s *Store
+	patiently(t, func() (err error) {
+		s, err = Open(t.Context(), c)
+		return err
+	})
 	t.Cleanup(s.Close)
 	var all []chat.Raw
 	for i := range 40 {
@@ -30,15 +53,13 @@ func TestStore(t *testing.T) {
 	}
 	all[39].Mentions = nil
 	for range 2 { // what is stored again is there once
-		if err := s.Store(t.Context(), all); err != nil {
-			t.Fatal(err)
-		}
+		patiently(t, func() error { return s.Store(t.Context(), all) })
 	}
 	seen := map[string]chat.Raw{}
 	for stream := range int64(2) {
-		found, err := s.Newest(t.Context(), stream+1, time.UnixMilli(1_900_000_000_000), 100)
-		if err != nil || len(found) != 20 {
-			t.Fatalf("stream %d has %d messages, %v", stream+1, len(found), err)
+		found := newest(t, s, stream+1, 1_900_000_000_000, 100)
+		if len(found) != 20 {
+			t.Fatalf("stream %d has %d messages", stream+1, len(found))
 		}
 		for i, r := range found {
 			if i > 0 && r.At > found[i-1].At {
@@ -52,9 +73,8 @@ func TestStore(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
-	before, err := s.Newest(t.Context(), 1, time.UnixMilli(1_800_000_000_003), 4)
-	if err != nil || len(before) != 4 || before[0].At != 1_800_000_000_002 {
-		t.Errorf("got %+v, %v", before, err)
+	if before := newest(t, s, 1, 1_800_000_000_003, 4); len(before) != 4 || before[0].At != 1_800_000_000_002 {
+		t.Errorf("got %+v", before)
 	}
 }
 

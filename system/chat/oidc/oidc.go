@@ -12,6 +12,7 @@
 package oidc
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -44,6 +45,8 @@ type Config struct {
 	Callback string
 	// Name is what people call the provider.
 	Name string
+	// Timeout bounds a request to the provider; 0 for 4 seconds.
+	Timeout time.Duration
 }
 
 // On reports whether there is a provider.
@@ -75,8 +78,8 @@ func local(host string) bool {
 // Algorithms are those that an ID token may be signed with, whatever the provider offers.
 func Algorithms() []string { return []string{"RS256", "ES256"} }
 
-// The time that one may take to sign in there, that a request to the provider may take, and how
-// many people are asked about at a time.
+// The time that one may take to sign in there, that a request to the provider may take unless Config says
+// otherwise, and how many people are asked about at a time.
 const (
 	Patience = 10 * time.Minute
 	timeout  = 4 * time.Second
@@ -105,7 +108,7 @@ func New(cfg Config, key []byte) *Client {
 	mac := hmac.New(sha256.New, key) // a key of its own: what it signs is nothing else
 	mac.Write([]byte("sign-ins elsewhere"))
 	c := &Client{
-		cfg: cfg, key: mac.Sum(nil), http: &http.Client{Timeout: timeout}, now: time.Now,
+		cfg: cfg, key: mac.Sum(nil), http: &http.Client{Timeout: cmp.Or(cfg.Timeout, timeout)}, now: time.Now,
 		slots: make(chan struct{}, atATime), found: make(chan *oidc.Provider, 1),
 	}
 	c.found <- nil

@@ -19,6 +19,7 @@ import (
 func client(p *oidctest.Provider) *oidc.Client {
 	return oidc.New(oidc.Config{
 		Issuer: p.URL, ClientID: oidctest.ClientID, Secret: oidctest.Secret, Name: "Test", Callback: "http://127.0.0.1/api/oidc/callback",
+		Timeout: time.Minute, // a busy machine's answers
 	}, []byte(strings.Repeat("k", 32)))
 }
 

@@ -324,7 +324,9 @@ func TestALossIsFound(t *testing.T) {
 func TestASenderWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	process, address := server(t)
-	begun := begin(t, talk("http://"+address, 2, 2, 100))
+	c := talk("http://"+address, 2, 2, 100)
+	c.Streams = c.Streams[:1] // of which something is acked
+	begun := begin(t, c)
 	reach(t, "something is acked", func() bool { return begun.now().Acked > 2 })
 	begun.balanced()
 	over, cancel := context.WithCancel(t.Context())

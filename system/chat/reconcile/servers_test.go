@@ -31,7 +31,7 @@ func TestServersAreKilled(t *testing.T) {
 	t.Parallel()
 	kafka, redis, db := servertest.Kafka(t), servertest.Redis(t), servertest.MariaDB(t)
 	c := registry.DefaultConfig()
-	c.Address = db.Address()
+	c.Address, c.Timeout = db.Address(), time.Minute // a busy machine's database answers
 	r, err := registry.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,8 @@ func talkative(c *Config) { c.Hub.MaxFrames = 10_000 }
 // analysed reads until all before an offset is.
 func (v *viewer) analysed(next uint64) {
 	v.t.Helper()
-	for v.next("totals").Next < next {
+	for v.totals < next {
+		v.next("totals")
 	}
 }
 

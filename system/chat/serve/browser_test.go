@@ -2,12 +2,12 @@ package serve
 
 import (
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"loadstone/block/browsertest"
+	"loadstone/block/servertest"
 	"loadstone/system/chat"
 	"loadstone/system/chat/logstore"
 )
@@ -34,8 +34,10 @@ func speak(tab *browsertest.Tab, text string) {
 // and nothing that is said is anything but text.
 func TestTwoViewersInABrowser(t *testing.T) {
 	dir := seeded(t)
-	f := start(t, dir, nil)
-	b := browsertest.Start(t, "--hide-scrollbars")
+	host := servertest.Host() // where it is each time
+	at := func(c *Config) { c.Listen = host + ":8097" }
+	f := start(t, dir, at)
+	b := browsertest.Start(t, "--hide-scrollbars", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE "+host)
 	list := b.Open(t, browsertest.Screen{Width: 1000, Height: 700})
 	list.Visit("http://" + f.api + "/app")
 	list.Until("a page of streams", `document.querySelectorAll("#streams li").length === 12`)
@@ -63,16 +65,12 @@ func TestTwoViewersInABrowser(t *testing.T) {
 		}
 	}
 
-	_, port, err := net.SplitHostPort(f.api)
-	if err != nil {
-		t.Fatal(err)
-	}
 	if err := f.stop(); err != nil {
 		t.Fatal(err)
 	}
 	noor.Until("the loss", `document.querySelector("#state").textContent !== "live"`)
 	speak(noor, "while it was away")
-	f = start(t, dir, func(c *Config) { c.Listen = "127.0.0.1:" + port })
+	f = start(t, dir, at)
 	want += "|Noorwhile it was away"
 	for name, tab := range map[string]*browsertest.Tab{"Noor": noor, "Olga": olga} {
 		tab.Until(name+" is back", fmt.Sprintf("%s === %q", said, want))
@@ -87,7 +85,7 @@ func TestTwoViewersInABrowser(t *testing.T) {
 	for i := range much {
 		speak(noor, fmt.Sprintf("%d while it was away", i))
 	}
-	start(t, dir, func(c *Config) { c.Listen = "127.0.0.1:" + port })
+	start(t, dir, at)
 	const seen = `[...document.querySelectorAll("#messages li:not(.waits)")].filter(e => /\d while it was away/.test(e.textContent)).map(e => e.textContent)`
 	olga.Until("all of it", fmt.Sprintf("new Set(%s).size === %d", seen, much))
 	if got := fmt.Sprint(olga.Eval(seen + ".length")); got != fmt.Sprint(much) {
@@ -110,15 +108,15 @@ func TestAnExpiryInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := start(t, dir, nil)
+	tab := browsertest.Start(t).Open(t, browsertest.Screen{Width: 390, Height: 800})
+	tab.Hear("Runtime", "Log")
+	tab.Visit("http://" + f.api + "/app?stream=1")
+	tab.Until("that nobody is signed in", `!$("in").hidden`)
 	// The connection ends a minute before the token.
 	short, err := chat.NewTokens(key, time.Minute+3*time.Second).Sign(&chat.User{ID: "guest-noor", Name: "Noor"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tab := browsertest.Start(t).Open(t, browsertest.Screen{Width: 390, Height: 800})
-	tab.Hear("Runtime", "Log")
-	tab.Visit("http://" + f.api + "/app?stream=1")
-	tab.Until("that nobody is signed in", `!$("in").hidden`)
 	tab.Eval(fmt.Sprintf(`globalThis.joins = 0; const joinedThen = hear.joined; hear.joined = (m) => { joins++; joinedThen(m); }; token = %q; name = "Noor"; begin()`, short))
 	tab.Until("joined again with another token", fmt.Sprintf(`joins === 2 && token !== %q && user === "guest-noor" && socket.readyState === WebSocket.OPEN`, short))
 	if agreed := fmt.Sprint(tab.Eval(`socket.extensions`)); !strings.HasPrefix(agreed, "permessage-deflate") {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,17 +37,19 @@ type sharedParts struct {
 	kafka *servertest.KafkaBroker
 	redis *servertest.RedisServer
 	db    *servertest.MariaDBServer
+	key   []byte // signs the tokens of all servers
 }
 
 func startShared(t *testing.T) *sharedParts {
 	t.Helper()
-	p := &sharedParts{servertest.Kafka(t), servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always"), servertest.MariaDB(t)}
+	p := &sharedParts{kafka: servertest.Kafka(t), redis: servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always"), db: servertest.MariaDB(t)}
 	c := registry.DefaultConfig()
-	c.Address = p.db.Address()
+	c.Address, c.Timeout = p.db.Address(), long
 	r, err := registry.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.key = r.Key()
 	streams, err := chat.InventStreams(5)
 	if err := errors.Join(err, r.AddStreams(streams), r.Close()); err != nil {
 		t.Fatal(err)
@@ -57,18 +60,19 @@ func startShared(t *testing.T) *sharedParts {
 // server starts one of several servers.
 func (p *sharedParts) server(t *testing.T) *fixture {
 	t.Helper()
-	return p.serverAt(t, "redis://"+p.redis.Addr())
+	return p.serverAt(t, "redis://"+p.redis.Addr(), long)
 }
 
-// serverAt is one that finds Redis at an address.
-func (p *sharedParts) serverAt(t *testing.T, redis string) *fixture {
+// serverAt is one that finds Redis at an address, and waits so long for an answer of it.
+func (p *sharedParts) serverAt(t *testing.T, redis string, timeout time.Duration) *fixture {
 	t.Helper()
 	f := start(t, "", func(c *Config) {
 		c.Cluster.Topics.Brokers = []string{p.kafka.Addr}
-		c.Cluster.Broadcast.Address = redis
+		c.Cluster.Broadcast.Address, c.Cluster.Broadcast.Timeout = redis, timeout
 		c.Cluster.Registry.Address = p.db.Address()
 		c.Cluster.Look, c.Cluster.Registry.Look = 20*time.Millisecond, 20*time.Millisecond
-		c.Cluster.Registry.Timeout = long // a busy machine's database answers
+		c.Cluster.Registry.Timeout = long   // a busy machine's database answers
+		c.Cluster.Rewind = 10 * time.Minute // all that a test has said
 	})
 	f.ready()
 	return f
@@ -109,7 +113,7 @@ func TestServers(t *testing.T) {
 	t.Run("what is found is told to viewers", func(t *testing.T) { toldResults(t, parts, one.in(t)) })
 	t.Run("summaries are asked for, and told", func(t *testing.T) { toldSummaries(t, parts, one.in(t), two.in(t)) })
 	t.Run("accounts are another server's", func(t *testing.T) { otherAccounts(t, parts, one.in(t), two.in(t)) })
-	t.Run("what was missed is shown once it can be read", func(t *testing.T) { missed(t, parts, one.in(t)) })
+	t.Run("what was missed is shown once it can be read", func(t *testing.T) { missed(t, parts) })
 	t.Run("they are one chat", func(t *testing.T) { oneChat(t, parts, one.in(t), two.in(t)) })
 }
 
@@ -230,11 +234,12 @@ func closedBooks(t *testing.T, one, two *fixture) {
 
 // The server loses its subscription, something is said elsewhere, and Redis does not answer for longer than the server waits: the
 // last message comes, though none follows it.
-func missed(t *testing.T, parts *sharedParts, one *fixture) {
+func missed(t *testing.T, parts *sharedParts) {
 	t.Helper()
+	one := parts.serverAt(t, "redis://"+parts.redis.Addr(), broadcast.DefaultConfig().Timeout)
 	noor := one.join("Noor", "stream", "3")
 	c := broadcast.DefaultConfig()
-	c.Address = "redis://" + parts.redis.Addr()
+	c.Address, c.Timeout = "redis://"+parts.redis.Addr(), long
 	elsewhere, err := broadcast.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +296,11 @@ func lagging(t *testing.T, parts *sharedParts, one *fixture) {
 	}
 	noor.see(3)
 	for next := 1; next <= 4; next++ {
-		for found := ""; found != fmt.Sprint(max(0, 3-next)); {
+		want, found := fmt.Sprint(max(0, 3-next)), ""
+		for deadline := time.Now().Add(long); found != want; {
+			if time.Now().After(deadline) {
+				t.Fatalf("the analysis is %q behind, want %s", found, want)
+			}
 			topicstest.Write(t, parts.kafka.Addr, topics.Analysis, fmt.Appendf(nil, `{"stream":5,"type":"totals","next":%d}`, next))
 			response, err := http.Get("http://" + one.admin + "/metrics")
 			if err != nil {
@@ -315,7 +324,7 @@ func otherAccounts(t *testing.T, parts *sharedParts, one, two *fixture) {
 	accounts := startAs(t, "", func(ctx context.Context, c Config, logger *slog.Logger) error {
 		return RunAccounts(ctx, Accounts{c}, logger)
 	}, func(c *Config) {
-		c.Cluster.Registry.Address = parts.db.Address()
+		c.Cluster.Registry.Address, c.Cluster.Registry.Timeout = parts.db.Address(), long
 	})
 	p := accounts.person()
 	p.want(202, "sign in", "POST /api/users", `{"email":"ada@show.example","password":"`+password+`","name":"Ada"}`)
@@ -344,7 +353,11 @@ func otherAccounts(t *testing.T, parts *sharedParts, one, two *fixture) {
 	p.want(503, "accounts", "POST /api/session", signInForm("Ada"))
 	parts.db.Start()
 	p.take(p.want(200, p.user, "POST /api/session/refresh", ""))
-	entry := url.Values{"stream": {stream}, "token": {one.entry(stream, p.token)}}
+	tokens := chat.NewTokens(parts.key, time.Hour)
+	user, err := tokens.Check(p.token)
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.want(204, "", "DELETE /api/session", "")
 	ada.expired()
 	late.expired()
@@ -353,7 +366,11 @@ func otherAccounts(t *testing.T, parts *sharedParts, one, two *fixture) {
 	three := parts.server(t)
 	parts.db.Kill()
 	for name, f := range map[string]*fixture{"a server that saw it": one, "one that started later": three} {
-		if _, status, err := f.dialOnce(entry, nil); status != http.StatusServiceUnavailable {
+		entry, err := tokens.SignEntry(&user, 4) // as she had it before: none is good for long
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, status, err := f.dialOnce(url.Values{"stream": {stream}, "token": {entry}}, nil); status != http.StatusServiceUnavailable {
 			t.Errorf("%s: who had signed out before the database was away joins with %d, %v", name, status, err)
 		}
 	}
@@ -404,11 +421,14 @@ func toldSummaries(t *testing.T, parts *sharedParts, one, two *fixture) {
 			}
 			return
 		case <-time.After(100 * time.Millisecond): // it hears from when it has asked where the end of the topic is
+			if t.Failed() {
+				return
+			}
 		}
 	}
 }
 
-// sentinel starts one that makes a replica the primary, and returns its host and port.
+// sentinel starts one that makes a replica the primary once it takes that for down, see down, and returns its host and port.
 func sentinel(t *testing.T, primary *servertest.RedisServer) string {
 	t.Helper()
 	host, port, err := net.SplitHostPort(primary.Addr())
@@ -417,7 +437,7 @@ func sentinel(t *testing.T, primary *servertest.RedisServer) string {
 	}
 	dir, own := t.TempDir(), servertest.Host()
 	file := filepath.Join(dir, "sentinel.conf")
-	text := fmt.Sprintf("bind %s\nport 26379\ndir %s\nprotected-mode no\nsentinel monitor chat %s %s 1\nsentinel down-after-milliseconds chat 1000\nsentinel failover-timeout chat 10000\n", own, dir, host, port)
+	text := fmt.Sprintf("bind %s\nport 26379\ndir %s\nprotected-mode no\nsentinel monitor chat %s %s 1\nsentinel down-after-milliseconds chat 600000\nsentinel failover-timeout chat 10000\n", own, dir, host, port)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -438,6 +458,24 @@ func sentinel(t *testing.T, primary *servertest.RedisServer) string {
 		},
 	}).Start()
 	return address
+}
+
+// down has a sentinel take a primary for down that does not answer for three seconds. Before, one that merely stood still
+// is none. A replica that has not heard of its primary for ten times as long is not made the primary.
+func down(t *testing.T, sentinel string) {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", sentinel, long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(long))
+	if _, err := io.WriteString(conn, "SENTINEL SET chat down-after-milliseconds 3000\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := bufio.NewReader(conn).ReadString('\n'); err != nil || answer != "+OK\r\n" {
+		t.Fatalf("the sentinel answers %q, %v", answer, err)
+	}
 }
 
 // The primary of Redis is killed for good: a sentinel makes its replica the primary, under another epoch. What was said
@@ -461,7 +499,8 @@ func TestAReplicaOfRedisTakesOver(t *testing.T) {
 			t.Fatal("the replica does not reach the primary")
 		}
 	}
-	one := parts.serverAt(t, "redis-sentinel://"+sentinel(t, parts.redis)+"/chat")
+	watches := sentinel(t, parts.redis)
+	one := parts.serverAt(t, "redis-sentinel://"+watches+"/chat", long)
 	noor := one.join("Noor")
 	for i := range 5 {
 		noor.send(fmt.Sprint(i), fmt.Sprint("noor ", i))
@@ -471,6 +510,7 @@ func TestAReplicaOfRedisTakesOver(t *testing.T) {
 	parts.redis.Kill()
 	noor.send("meanwhile", "meanwhile")
 	noor.next("ack")
+	down(t, watches)
 	noor.closed(websocket.CloseGoingAway)
 	one.ready()
 	again := one.join("Noor", "epoch", noor.joined.Epoch, "offset", "5")

@@ -46,6 +46,7 @@ func TestAHostAndTwoViewersInABrowser(t *testing.T) {
 	}
 
 	speak(noor, "a secret")
+	noor.Until("that it is known", texts+`.includes("a secret")`) // who has not spoken cannot be mentioned
 	speak(olga, "@Noor "+markup)
 	for name, tab := range all {
 		tab.Until(name+" sees both", texts+`.includes("a secret") && `+texts+fmt.Sprintf(`.includes(%q)`, "@Noor "+markup))

@@ -60,7 +60,7 @@ func (f *fixture) dialAs(token string) *viewer {
 // act asks for an action over HTTP.
 func (f *fixture) act(token, action string, want int) map[string]any {
 	f.t.Helper()
-	status, form := f.ask("POST", f.api+"/api/streams/1/actions", token, action)
+	status, form := f.askAgain("POST", f.api+"/api/streams/1/actions", token, action)
 	if status != want {
 		f.t.Fatalf("%s: got %d %v, want %d", action, status, form, want)
 	}

@@ -34,6 +34,7 @@ const deflateOffer = "permessage-deflate; client_max_window_bits" // as browsers
 // rawly joins stream 1 as a guest.
 func (f *fixture) rawly(offer string) *raw {
 	f.t.Helper()
+	query := url.Values{"stream": {"1"}, "token": {f.guest("Mallory")}} // first: the server waits for a request for five seconds
 	c, err := net.Dial("tcp", f.api)
 	if err != nil {
 		f.t.Fatal(err)
@@ -41,7 +42,6 @@ func (f *fixture) rawly(offer string) *raw {
 	f.t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(long))
 	r := &raw{t: f.t, c: c, in: bufio.NewReader(c)}
-	query := url.Values{"stream": {"1"}, "token": {f.guest("Mallory")}}
 	r.write([]byte("GET /ws?" + query.Encode() + " HTTP/1.1\r\nHost: " + f.api + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Extensions: " + offer + "\r\n\r\n"))
 	response, err := http.ReadResponse(r.in, nil)
@@ -271,7 +271,6 @@ func TestMessagesAreCompressed(t *testing.T) {
 		}
 		defer conn.Close()
 		_ = response.Body.Close()
-		_ = conn.SetReadDeadline(time.Now().Add(long))
 		if agreed := response.Header.Get("Sec-WebSocket-Extensions"); strings.HasPrefix(agreed, "permessage-deflate") != on {
 			t.Errorf("agreed to %q", agreed)
 		}

@@ -113,7 +113,7 @@ func TestInMariaDB(t *testing.T) {
 	t.Parallel()
 	server := servertest.MariaDB(t)
 	root := registry.DefaultConfig()
-	root.Address = server.Address()
+	root.Address, root.Timeout = server.Address(), time.Minute // a busy machine's database answers
 	db, err := root.Connect()
 	if err != nil {
 		t.Fatal(err)

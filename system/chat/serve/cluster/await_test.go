@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"loadstone/block/servertest"
+	"loadstone/system/chat/registry"
 )
 
 // A start without Redis, or without Kafka, says so, and ends with the reason.
@@ -17,6 +18,15 @@ func TestAStartDoesNotWaitForEver(t *testing.T) {
 	t.Parallel()
 	const nobody = "127.0.0.1:1"
 	db, redis := servertest.MariaDB(t), servertest.Redis(t)
+	made := registry.DefaultConfig() // to make the tables may take longer than is waited for below
+	made.Address = db.Address()
+	r, err := registry.Open(t.Context(), made)
+	if err == nil {
+		err = r.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	for what, at := range map[string]string{"Redis": nobody, "Kafka": redis.Addr()} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,8 +35,37 @@ func (p *parts) config() Config {
 	return c
 }
 
-// run runs a sink until stop is called.
+// opened opens the store, again for as long as the node does not answer in time: it has just started.
+func (p *parts) opened(t *testing.T) *messagestore.Store {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		s, err := messagestore.Open(t.Context(), p.config().Store)
+		if err == nil {
+			t.Cleanup(s.Close)
+			return s
+		}
+		if cql.KindOf(err) != cql.Unavailable || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// run runs a sink until stop is called. It is started again for as long as the store does not answer in time.
 func (p *parts) run(t *testing.T) (stop func()) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		stop, err := p.start(t)
+		if err == nil {
+			return stop
+		}
+		if cql.KindOf(err) != cql.Unavailable || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// start is run with what became of a sink that did not come to store anything.
+func (p *parts) start(t *testing.T) (stop func(), err error) {
 	t.Helper()
 	c := p.config()
 	listening := make(chan struct{})
@@ -43,25 +73,20 @@ func (p *parts) run(t *testing.T) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, c, slog.New(slog.DiscardHandler)) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	select {
+	case <-listening:
+	case err := <-ended:
+		cancel()
+		return nil, err
+	}
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	}
+	})
 	t.Cleanup(stop)
-	select {
-	case <-listening:
-	case err := <-ended:
-		stopped = true
-		t.Fatal(err)
-	}
-	return stop
+	return stop, nil
 }
 
 func (p *parts) write(t *testing.T, id string, at time.Time) {
@@ -87,13 +112,9 @@ func stored(t *testing.T, s *messagestore.Store, count int) []chat.Raw {
 // All in one test: the parts take half a minute to start.
 func TestWhatIsAcceptedIsStoredOnce(t *testing.T) {
 	t.Parallel()
-	p := &parts{servertest.Kafka(t), servertest.Redis(t), servertest.Cassandra(t, servertest.CassandraConfig{CommitLog: "commitlog_sync: batch", JMX: true})}
+	p := &parts{servertest.Kafka(t), servertest.Redis(t), servertest.Cassandra(t, servertest.CassandraConfig{CommitLog: "commitlog_sync: batch", JMX: true, LazySchema: true})}
+	s := p.opened(t)
 	stop := p.run(t)
-	s, err := messagestore.Open(t.Context(), p.config().Store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
 	now := time.Now()
 	for i := range 5 {
 		p.write(t, fmt.Sprint(i), now)
@@ -115,6 +136,7 @@ func TestWhatIsAcceptedIsStoredOnce(t *testing.T) {
 		t.Errorf("what is put aside is %q", dead.Value)
 	}
 	// A store that is away: what is accepted meanwhile is stored when it is back.
+	p.node.FlushSchema()
 	p.node.Kill()
 	p.write(t, "6", now)
 	p.node.Start()

@@ -3,6 +3,7 @@ package loadstone.chat;
 import com.sun.management.OperatingSystemMXBean;
 import java.lang.management.ManagementFactory;
 import java.time.Duration;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.java.tuple.Tuple3;
@@ -16,6 +17,8 @@ import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
  * messages are known for a third of that.
  */
 public final class CountingCheck {
+  private static final AtomicInteger TOLD = new AtomicInteger(); // so many totals of again
+
   private CountingCheck() {}
 
   public static void main(String[] args) throws Exception {
@@ -46,13 +49,24 @@ public final class CountingCheck {
     StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(1);
     env.fromSequence(0, 3)
         .map(n -> {
-          Thread.sleep(n < 2 ? 0 : n == 2 ? seconds * 1000 : 2000); // the last one is there for what is told meanwhile
+          awaitTold(n - 1);
+          Thread.sleep(n == 2 ? seconds * 1000 : 0);
           return Tuple3.of(n / 3, "guest/1", 0);
         }).returns(Types.TUPLE(Types.LONG, Types.STRING, Types.INT))
         .keyBy(m -> m.f0)
         .process(new Analysis.Totals(Duration.ofMillis(seconds * 1000 / 3))).returns(PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO)
-        .map(told -> new String(told, java.nio.charset.StandardCharsets.UTF_8)).returns(Types.STRING)
+        .map(told -> {
+          TOLD.incrementAndGet();
+          return new String(told, java.nio.charset.StandardCharsets.UTF_8);
+        }).returns(Types.STRING)
         .print();
     env.execute();
+  }
+
+  /** Waits until so much is told, a minute at most: nothing is any more once the source has ended. */
+  private static void awaitTold(long count) throws InterruptedException {
+    for (long end = System.nanoTime() + Duration.ofMinutes(1).toNanos(); TOLD.get() < count && System.nanoTime() < end; ) {
+      Thread.sleep(10);
+    }
   }
 }
