@@ -4,5 +4,6 @@ package backoffice
 const (
 	TriesOfName    = triesOfName
 	TriesOfAddress = triesOfAddress
+	AddressAgain   = addressAgain
 	MaxSignInBytes = maxSignInBytes
 )

@@ -40,23 +40,28 @@ func TestOf(t *testing.T) {
 // TestSampler adds up what all pieces took, of which it measures few.
 func TestSampler(t *testing.T) {
 	t.Parallel()
-	const pieces = 20_000
-	var sampled time.Duration
-	samples := 0
-	s := cputime.NewSampler(func(seconds float64) {
-		samples++
-		sampled += time.Duration(seconds * float64(time.Second))
-	})
-	whole := cputime.Of(func() {
-		for range pieces {
-			s.Do(func() { work(20_000) })
+	const pieces, tries = 20_000, 5
+	for try := 1; ; try++ {
+		var sampled time.Duration
+		samples := 0
+		s := cputime.NewSampler(func(seconds float64) {
+			samples++
+			sampled += time.Duration(seconds * float64(time.Second))
+		})
+		whole := cputime.Of(func() {
+			for range pieces {
+				s.Do(func() { work(20_000) })
+			}
+		})
+		if want := pieces / cputime.Every; samples < want/2 || samples > want*2 {
+			t.Errorf("%d of %d pieces were measured, want about %d", samples, pieces, want)
 		}
-	})
-	if want := pieces / cputime.Every; samples < want/2 || samples > want*2 {
-		t.Errorf("%d of %d pieces were measured, want about %d", samples, pieces, want)
-	}
-	if sampled < whole/2 || sampled > whole*2 {
-		t.Errorf("%v were added up of %v", sampled, whole)
+		if sampled >= whole/2 && sampled <= whole*2 {
+			return
+		}
+		if try == tries { // a piece that was measured may have been slow, and counts as many
+			t.Fatalf("%v were added up of %v", sampled, whole)
+		}
 	}
 }
 

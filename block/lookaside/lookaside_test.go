@@ -90,7 +90,8 @@ func process(t *testing.T, addr string, d *database, change ...func(*Config)) *C
 	redis := rediscache.DefaultConfig("menus", addr, prometheus.NewRegistry())
 	redis.ReadTimeout, redis.WriteTimeout, redis.ProbeEvery = 5*time.Second, 5*time.Second, 5*time.Millisecond
 	cfg := DefaultConfig(redis)
-	cfg.Load, cfg.LoadTimeout, cfg.LeaseWait, cfg.Shed.Wait = d.load, 10*time.Second, 10*time.Second, 10*time.Second
+	cfg.Load, cfg.LoadTimeout, cfg.LeaseWait, cfg.Shed.Wait = d.load, time.Minute, time.Minute, time.Minute
+	cfg.ChangeLife = time.Hour
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -177,10 +178,11 @@ func TestOneOfAllProcessesLoads(t *testing.T) {
 	d.held = make(chan struct{})
 	want := d.set("1", false)
 	var processes []*Cache
-	var group sync.WaitGroup
 	for range 4 {
-		c := process(t, s.Addr(), d)
-		processes = append(processes, c)
+		processes = append(processes, process(t, s.Addr(), d))
+	}
+	var group sync.WaitGroup
+	for _, c := range processes {
 		for range 16 {
 			group.Go(func() { gets(t, c, "1", want) })
 		}
@@ -319,7 +321,7 @@ func TestRedisLost(t *testing.T) {
 	s, d := servertest.Redis(t), newDatabase()
 	c := process(t, s.Addr(), d, func(cfg *Config) {
 		cfg.Shed = cache.Shed{Concurrent: 2, Queue: 3, Wait: time.Second}
-		cfg.Redis.ReadTimeout, cfg.Redis.WriteTimeout, cfg.LoadTimeout = time.Second, time.Second, time.Minute
+		cfg.Redis.ReadTimeout, cfg.Redis.WriteTimeout = time.Second, time.Second
 	})
 	want := d.set("1", false)
 	gets(t, c, "1", want)

@@ -266,6 +266,11 @@ func TestNoSpareUndoesAWrite(t *testing.T) {
 		})
 	}
 	const eras, rounds, keys = 8, 600, 60
+	untouched := late(keys + 1)[keys] // is none of theirs, so that all spares have it
+	want := d.set(untouched, false)
+	for _, c := range processes {
+		gets(t, c, untouched, want)
+	}
 	f := &floors{versions: map[string]int64{}}
 	var done atomic.Bool
 	var did atomic.Int64
@@ -298,19 +303,15 @@ func TestNoSpareUndoesAWrite(t *testing.T) {
 	for range eras {
 		f.next()
 		renew(t, s, processes...)
-		var before int
-		for _, c := range processes {
-			before += count(c.metrics.spared)
-		}
 		f.next()
-		work(rounds)
-		var spared int
 		for _, c := range processes {
-			spared += count(c.metrics.spared)
+			before := count(c.metrics.spared)
+			gets(t, c, untouched, want)
+			if count(c.metrics.spared) == before {
+				t.Error("the spare was not used: that shows nothing")
+			}
 		}
-		if spared == before {
-			t.Error("no spare was used: that shows nothing")
-		}
+		work(rounds)
 		s.Flush()
 		work(rounds / 4)
 	}

@@ -82,10 +82,19 @@ func TestSpareIsBounded(t *testing.T) {
 		v, ok := s.find("key")
 		return ok && v.Version == 1
 	})
+	eventually(t, "it is forgotten", func() bool { _, ok := s.find("key"); return !ok })
+}
+
+func TestSpareKeepsTheNewest(t *testing.T) {
+	t.Parallel()
+	s, err := newSpare(&Spare{MaxBytes: 64 << 10, Age: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
 	s.keep("key", Value{Version: 2})
 	s.keep("key", Value{Version: 1}) // a load that began before the change
-	if v, ok := s.find("key"); ok && v.Version != 2 {
-		t.Errorf("version %d has taken the place of 2", v.Version)
+	if v, ok := s.find("key"); !ok || v.Version != 2 {
+		t.Errorf("got version %d, there: %v; want 2, whose place 1 may not take", v.Version, ok)
 	}
-	eventually(t, "it is forgotten", func() bool { _, ok := s.find("key"); return !ok })
 }

@@ -21,7 +21,7 @@ func runAsWriter() bool {
 	if path == "" {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // in case the test is killed
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // in case the test is killed
 	defer cancel()
 	d, err := OpenDirectory(path)
 	if err != nil {
@@ -95,7 +95,7 @@ func TestWritersAreKilled(t *testing.T) {
 			})
 		}
 		// Some steps further, and then in the middle of one: where, the machine decides.
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Millisecond) {
 			body, _, err := d.Get(t.Context(), "number")
 			if err == nil {
 				n, err := number(body)

@@ -88,7 +88,8 @@ func (c S3Config) place() (server *url.URL, path []string, err error) {
 // server's ETag.
 //
 // What was not answered, or answered with a server's error, is sent again. A write whose first attempt took place
-// unheard finds itself there at the second: that is told from another writer's by the content.
+// unheard finds itself there: that is told from another writer's by the content. So what is there is read before the second:
+// a server may refuse a large write and close before it has read it, of which the client hears only that it was cut.
 type S3 struct {
 	cfg       S3Config
 	client    *minio.Core
@@ -182,21 +183,34 @@ func (s *S3) get(ctx context.Context, name string) ([]byte, Tag, error) {
 func (s *S3) Put(ctx context.Context, name string, body []byte, was Tag) (tag Tag, err error) {
 	if err = check(name, body); err == nil {
 		err = s.try(ctx, func(ctx context.Context, again bool) error {
-			tag, err = s.put(ctx, name, body, was)
-			if !again || !errors.Is(err, ErrChanged) {
+			if !again {
+				tag, err = s.put(ctx, name, body, was)
 				return err
 			}
-			there, now, err := s.get(ctx, name)
-			switch {
-			case errors.Is(err, ErrNotFound), err == nil && !bytes.Equal(there, body):
-				return ErrChanged
-			case err == nil:
-				tag = now
+			now, written, err := s.look(ctx, name, body)
+			if err == nil && !written && now == was {
+				if tag, err = s.put(ctx, name, body, was); !errors.Is(err, ErrChanged) {
+					return err
+				}
+				now, written, err = s.look(ctx, name, body) // the first may have been on its way still
 			}
+			if err == nil && !written {
+				err = ErrChanged
+			}
+			tag = now
 			return err
 		})
 	}
 	return tag, wrap("write", name, s.place, err)
+}
+
+// look returns the tag of what is there, or Absent, and whether it is body.
+func (s *S3) look(ctx context.Context, name string, body []byte) (now Tag, written bool, err error) {
+	there, now, err := s.get(ctx, name)
+	if errors.Is(err, ErrNotFound) {
+		return Absent, false, nil
+	}
+	return now, err == nil && bytes.Equal(there, body), err
 }
 
 func (s *S3) put(ctx context.Context, name string, body []byte, was Tag) (Tag, error) {

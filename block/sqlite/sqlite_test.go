@@ -110,10 +110,10 @@ func TestReadersBesideAWriter(t *testing.T) {
 	if _, err := tx.ExecContext(t.Context(), "INSERT INTO t VALUES (1, 'a')"); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // less than busy_timeout
-	defer cancel()
 	count := func() (n int) {
 		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // less than busy_timeout
+		defer cancel()
 		if err := db.Read.QueryRowContext(ctx, "SELECT count(*) FROM t").Scan(&n); err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestReadersBesideAWriter(t *testing.T) {
 	if got := count(); got != 1 {
 		t.Errorf("after the commit: got %d rows, want 1", got)
 	}
-	if _, err := db.Read.ExecContext(ctx, "DELETE FROM t"); err == nil {
+	if _, err := db.Read.ExecContext(t.Context(), "DELETE FROM t"); err == nil {
 		t.Error("a reader wrote")
 	}
 	d, err := db.Durability(t.Context())

@@ -60,7 +60,7 @@ func runAsVictim() bool {
 	}
 	cfg := DefaultConfig()
 	cfg.Source, cfg.Places, cfg.Registerer, cfg.Kept = h, files(os.Getenv(victimDir)), prometheus.NewRegistry(), 24*time.Hour
-	cfg.Timeout, cfg.Lease, cfg.Poll, cfg.First, cfg.Most, cfg.Batch = 500*time.Millisecond, 800*time.Millisecond, 20*time.Millisecond, 10*time.Millisecond, 100*time.Millisecond, 8
+	cfg.Timeout, cfg.Lease, cfg.Poll, cfg.First, cfg.Most, cfg.Batch = 5*time.Second, 8*time.Second, 20*time.Millisecond, 10*time.Millisecond, 100*time.Millisecond, 8
 	key, err := ParseKey(keyText)
 	if err != nil {
 		panic(err)

@@ -293,7 +293,6 @@ func TestLookUpsTogether(t *testing.T) {
 	s := servertest.Redis(t)
 	cfg := tierConfig(t, s.Addr())
 	cfg.Synchronous = true
-	cfg.ReadTimeout, cfg.WriteTimeout = time.Minute, time.Minute // none may fail
 	tier := openTier(t, cfg)
 	const readers = 300 // more than one batch takes
 	for i := range readers {
@@ -334,6 +333,10 @@ func TestLookUpsTogetherEndInTime(t *testing.T) {
 	cfg := tierConfig(t, s.Addr())
 	cfg.ReadTimeout = 100 * time.Millisecond
 	tier := openTier(t, cfg)
+	eventually(t, "Redis is asked", func() bool {
+		_, err := tier.Get(context.Background(), "1")
+		return errors.Is(err, cache.ErrMiss)
+	})
 	s.Pause()
 	var group sync.WaitGroup
 	for i := range 50 {

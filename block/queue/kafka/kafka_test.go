@@ -68,7 +68,7 @@ func TestPublishKeepsItsDeadline(t *testing.T) {
 	t.Parallel()
 	cluster := imitation(t, 1)
 	cfg := DefaultConfig()
-	cfg.Brokers = cluster.ListenAddrs()
+	cfg.Brokers, cfg.WhenFull = cluster.ListenAddrs(), queue.Wait // as what does not say for a moment is
 	c, err := open(t, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,11 @@ func TestPublishKeepsItsDeadline(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- c.Publish(ctx, queue.Message{ID: "a", Key: "k", Body: []byte("1")}) }()
-	<-stalled // from here on the client cannot call the record back
+	select {
+	case <-stalled: // from here on the client cannot call the record back
+	case err := <-done:
+		t.Fatalf("publish ended before the broker had the record: %v", err)
+	}
 	cancel()
 	select {
 	case err := <-done:
@@ -177,7 +181,7 @@ func TestReplicas(t *testing.T) {
 	} {
 		cluster := imitation(t, c.brokers)
 		cfg := DefaultConfig()
-		cfg.Brokers, cfg.Replicas = cluster.ListenAddrs()[:1], c.asked
+		cfg.Brokers, cfg.Replicas, cfg.WhenFull = cluster.ListenAddrs()[:1], c.asked, queue.Wait
 		client, err := open(t, cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"loadstone/block/queue"
 	"loadstone/block/queue/queuetest"
+	"loadstone/block/servertest"
 )
 
 func startBroker(t *testing.T, addr, dir string) *Broker {
@@ -52,9 +53,8 @@ func TestContract(t *testing.T) {
 // A broker that went away keeps what it had, and its clients find it again.
 func TestBrokerComesBack(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	b := startBroker(t, "127.0.0.1:0", dir)
-	addr := b.Addr().String()
+	dir, addr := t.TempDir(), servertest.Host()+":4222"
+	b := startBroker(t, addr, dir)
 	c := openQueue(t, b.URL(), "BACK", queuetest.Setting{Capacity: 100, WhenFull: queue.Reject})
 	for i := range 10 {
 		if err := c.Publish(t.Context(), queue.Message{ID: fmt.Sprint(i), Key: "k"}); err != nil {
@@ -70,11 +70,10 @@ func TestBrokerComesBack(t *testing.T) {
 		t.Error("publish without a broker: got nil, want an error")
 	}
 	startBroker(t, addr, dir)
-	deadline := time.Now().Add(2 * time.Minute)
-	for !c.Ready() && time.Now().Before(deadline) {
+	s, err := c.Stats(t.Context())
+	for deadline := time.Now().Add(2 * time.Minute); err != nil && time.Now().Before(deadline); s, err = c.Stats(t.Context()) {
 		time.Sleep(5 * time.Millisecond)
 	}
-	s, err := c.Stats(t.Context())
 	if err != nil || s.Depth != 10 || !s.OldestKnown || s.Oldest <= 0 {
 		t.Errorf("Stats: got %+v and %v, want the 10 messages and the age of the oldest", s, err)
 	}
@@ -84,12 +83,12 @@ func TestBrokerComesBack(t *testing.T) {
 // and a broker that was refused leaves nothing behind that stands in the way.
 func TestSecondBrokerIsRefused(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	first := startBroker(t, "127.0.0.1:0", dir)
+	dir, addr := t.TempDir(), servertest.Host()+":4222"
+	first := startBroker(t, addr, dir)
 	began := time.Now()
 	for text, cfg := range map[string]BrokerConfig{
 		"another broker keeps its files there": {Addr: "127.0.0.1:0", Dir: dir, MaxBytes: 1 << 28},
-		"another process listens there":        {Addr: first.Addr().String(), Dir: t.TempDir(), MaxBytes: 1 << 28},
+		"another process listens there":        {Addr: addr, Dir: t.TempDir(), MaxBytes: 1 << 28},
 	} {
 		b, err := StartBroker(t.Context(), cfg)
 		if err == nil {
@@ -102,7 +101,6 @@ func TestSecondBrokerIsRefused(t *testing.T) {
 	if took := time.Since(began); took > readyTimeout/2 {
 		t.Errorf("both were refused after %v, want at once", took)
 	}
-	addr := first.Addr().String()
 	for range 2 { // the second has nothing to do
 		if err := first.Close(); err != nil {
 			t.Fatal(err)
@@ -127,6 +125,9 @@ func TestCapacityIsKept(t *testing.T) {
 	o, err := Observe(b.URL(), DefaultConfig().Name)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(2 * time.Minute); !o.Ready() && time.Now().Before(deadline); {
+		time.Sleep(5 * time.Millisecond)
 	}
 	if _, err := o.Stats(t.Context()); !errors.Is(err, ErrNoQueue) {
 		t.Errorf("Stats before there is a queue: got %v, want %v", err, ErrNoQueue)

@@ -14,10 +14,12 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -450,16 +452,23 @@ func (p *published) startVictim() *process {
 	v := exec.Command(os.Args[0])
 	v.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%s\n%s\n%s", victim, p.store, p.config().To, p.s3.AccessKey, p.s3.SecretKey))
 	v.Stderr = os.Stderr
-	if err := v.Start(); err != nil {
+	v.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // when the thread that started it ends
+	started, ended := make(chan error), make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // or Go might end it earlier
+		err := v.Start()
+		started <- err
+		if err == nil {
+			_ = v.Wait() // killed, or it has said why on its standard error
+		}
+	}()
+	if err := <-started; err != nil {
 		p.t.Fatal(err)
 	}
-	started := &process{v, make(chan struct{})}
-	go func() {
-		_ = v.Wait() // killed, or it has said why on its standard error
-		close(started.ended)
-	}()
-	p.t.Cleanup(started.kill)
-	return started
+	victim := &process{v, ended}
+	p.t.Cleanup(victim.kill)
+	return victim
 }
 
 // watch reads versions until the context ends.

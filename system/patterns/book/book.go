@@ -154,6 +154,7 @@ func (h *Handler) tierConfig() rediscache.Config {
 	cfg.Prefix = "book:"
 	cfg.Synchronous = true // those who wait look when the lease is given back
 	cfg.ReadTimeout = h.redisTimeout()
+	cfg.WriteTimeout = max(cfg.WriteTimeout, h.cfg.redisPatience)
 	cfg.Lease = &rediscache.Lease{Hold: h.cfg.ReadTimeout + leaseMargin, Wait: h.leaseWait(), Poll: poll}
 	return cfg
 }

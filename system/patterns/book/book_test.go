@@ -170,7 +170,7 @@ func TestADeadReadersLeaseGoesToOneOfThoseWhoWait(t *testing.T) {
 	redis := servertest.Redis(t)
 	var reads atomic.Int64
 	cfg := config(Redis)
-	cfg.Redis, cfg.ReadTimeout, cfg.Delay, cfg.redisPatience = redis.Addr(), 3*time.Second, 0, time.Minute
+	cfg.Redis, cfg.ReadTimeout, cfg.Delay, cfg.redisPatience = redis.Addr(), 10*time.Second, 0, time.Minute
 	const replicas, each = 5, 20
 	var handlers []*Handler
 	for range replicas {

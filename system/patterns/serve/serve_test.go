@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -88,9 +89,9 @@ func (r *running) do(t *testing.T, method, url, body string) (int, string) {
 
 func TestEveryPathOffAndOn(t *testing.T) {
 	t.Parallel()
-	off := start(t, func(*Config) {})
+	off := start(t, func(c *Config) { c.Movies.MaxAge = time.Hour })
 	on := start(t, func(c *Config) {
-		c.Movies.RefreshAhead, c.Books.Mode, c.Jobs.Pool = true, "local", job.Reject
+		c.Movies.MaxAge, c.Movies.RefreshAhead, c.Books.Mode, c.Jobs.Pool = time.Hour, true, "local", job.Reject
 	})
 	for _, s := range []*running{off, on} {
 		waitReady(t, s)
@@ -148,8 +149,21 @@ func TestARefusalSaysWhatToDoInstead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = second.Close() }()
-	third := &http.Client{Transport: &http.Transport{}}
-	got := header(t, third, s.api+"/healthz", "GET")
+	third, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = third.Close() }()
+	if err := third.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	// Who is slow to ask is answered before, and may find that out while it writes.
+	_, _ = io.WriteString(third, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(third), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := headerOf(t, resp)
 	if got.Get("Status") != "503" || got.Get("Retry-After") != "1" || !strings.HasPrefix(got.Get("Content-Type"), "application/json") ||
 		!strings.Contains(got.Get("Body"), `{"error":{"code":"too_many_connections"`) {
 		t.Errorf("the third connection got %v, want 503, Retry-After and the form of all errors", got)
@@ -167,6 +181,11 @@ func header(t *testing.T, client *http.Client, url, method string) http.Header {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return headerOf(t, resp)
+}
+
+func headerOf(t *testing.T, resp *http.Response) http.Header {
+	t.Helper()
 	body, err := io.ReadAll(resp.Body)
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		t.Fatal(err)
@@ -187,9 +206,10 @@ func TestTheStopIsBounded(t *testing.T) {
 	cfg.Drain, cfg.StopTimeout = 0, time.Second
 	cfg.Movies.MaxAge, cfg.Movies.Delay, cfg.Movies.RefreshAhead = 10*time.Minute, 4*time.Minute, true
 	cfg.Jobs.CPU, cfg.Jobs.Sleep = 0, 5*time.Minute
+	s := &running{client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	listening, ended := make(chan net.Addr, 1), make(chan error, 1)
 	go func() {
-		cfg.Listening = func(api, _ net.Addr) { listening <- api }
+		cfg.Listening = func(api, admin net.Addr) { s.admin = "http://" + admin.String(); listening <- api }
 		ended <- Run(ctx, cfg, slog.New(slog.DiscardHandler))
 	}()
 	conn, err := net.Dial("tcp", (<-listening).String())
@@ -200,6 +220,7 @@ func TestTheStopIsBounded(t *testing.T) {
 	if _, err := io.WriteString(conn, "GET /handle HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
+	waitInside(t, s, 1)
 	began := time.Now()
 	stop()
 	err = <-ended
@@ -224,14 +245,28 @@ func waitReady(t *testing.T, s *running) {
 	}
 }
 
+// waitInside waits until so many requests are being handled.
+func waitInside(t *testing.T, s *running, requests int) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
+		if _, metrics := s.do(t, "GET", s.admin+"/metrics", ""); strings.Contains(metrics, fmt.Sprintf("http_requests_in_flight %d\n", requests)) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not all %d requests were inside within two minutes", requests)
+		}
+	}
+}
+
 // Who has been accepted is answered: half of these wait for a worker when the
 // service is told to stop.
 func TestStoppingLosesNobody(t *testing.T) {
 	t.Parallel()
 	const requests = 16
 	s := start(t, func(c *Config) {
-		c.Drain = 0
-		c.Jobs = job.Config{Pool: job.Wait, Workers: 8, Queue: 8, Callers: 8, Wait: 30 * time.Second, Sleep: 2 * time.Second}
+		c.Drain, c.StopTimeout = 0, 2*time.Minute
+		// Long enough for all to be seen inside.
+		c.Jobs = job.Config{Pool: job.Wait, Workers: 8, Queue: 8, Callers: 8, Wait: 2 * time.Minute, Sleep: 10 * time.Second}
 	})
 	statuses := make(chan int, requests)
 	var all sync.WaitGroup
@@ -241,14 +276,7 @@ func TestStoppingLosesNobody(t *testing.T) {
 			statuses <- status
 		})
 	}
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
-		if _, metrics := s.do(t, "GET", s.admin+"/metrics", ""); strings.Contains(metrics, "http_requests_in_flight 16") {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("not all 16 requests were inside within two minutes")
-		}
-	}
+	waitInside(t, s, requests)
 	s.stop()
 	all.Wait()
 	close(statuses)

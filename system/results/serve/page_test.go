@@ -192,7 +192,7 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 			if time.Since(began) > 4*time.Second {
 				return false // the first of them may have had its time
 			}
-			if resp.StatusCode == 503 && c.want != 503 {
+			if resp.StatusCode == http.StatusServiceUnavailable && c.want != http.StatusServiceUnavailable {
 				return false // those of the round before may still be ending
 			}
 			if resp.StatusCode != c.want {

@@ -88,7 +88,7 @@ func writeAndKill(t *testing.T, path string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // fails a test that would hang
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // fails a test that would hang
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Env = append(os.Environ(), writerVariable+"="+path) //nolint:forbidigo // only tests call this

@@ -94,7 +94,7 @@ func (s suite) roundTrip(t *testing.T) {
 		Want(t, store, a)
 	}
 	for _, id := range []string{"nobody", "ONE", "odd._-id"} { // ids are compared byte by byte
-		if got, err := store.Get(t.Context(), id); !errors.Is(err, activity.ErrNotFound) {
+		if got, err := get(t, store, id); !errors.Is(err, activity.ErrNotFound) {
 			t.Errorf("%s: got %+v, %v, want ErrNotFound", id, got, err)
 		}
 	}

@@ -82,7 +82,7 @@ func durability(t *testing.T, url string) {
 func busy(t *testing.T, url string) {
 	cfg := config(url)
 	cfg.Connections, cfg.Waiting = 1, 1
-	cfg.AcquireTimeout = 200 * time.Millisecond
+	cfg.AcquireTimeout = 2 * time.Second
 	cfg.StatementTimeout, cfg.QueryTimeout = 20*time.Second, 21*time.Second
 	s := opened(t, cfg)
 	conn, err := pgx.Connect(t.Context(), url)

@@ -58,9 +58,9 @@ func TestAStoreThatCannotBeIsSaid(t *testing.T) {
 
 func TestADatabaseThatIsNotThereIsWaitedFor(t *testing.T) {
 	t.Parallel()
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	began := time.Now()
 	_, err := Open(ctx, "postgres://u:secret@127.0.0.1:1/x?sslmode=disable", prometheus.NewRegistry())
 	if !errors.Is(err, activity.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)

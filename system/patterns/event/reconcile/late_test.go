@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,17 +35,22 @@ func pair(t *testing.T) (app, log, file string) {
 	return app, log, file
 }
 
-// lose deletes the first n events of a store, as one does that has lost what it had
-// said was stored.
-func lose(t *testing.T, file string, n int) {
+// lose deletes the first n events that were found from their store, as one does that has
+// lost what it had said was stored.
+func (r *reconciler) lose(t *testing.T, file string, n int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", file+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(t.Context(), "DELETE FROM events WHERE place <= ?", n); err != nil {
-		t.Fatal(err)
+	r.mu.Lock()
+	gone := slices.Clone(r.found[:n])
+	r.mu.Unlock()
+	for _, o := range gone {
+		if _, err := db.ExecContext(t.Context(), "DELETE FROM events WHERE id = ?", o.id); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -54,7 +60,7 @@ func TestAnEventThatIsLostLaterIsMissing(t *testing.T) {
 	app, log, file := pair(t)
 	r := reconcileAll(t, app, log, time.Minute)
 	r.stores(100)
-	lose(t, file, 60)
+	r.lose(t, file, 60)
 	r.accepts(20)
 	if got := r.end(); got.Balanced() || got.Missing != 60 || got.Stored != got.Accepted-60 {
 		t.Errorf("got %s, want the 60 missing that were deleted", got)
@@ -81,7 +87,7 @@ func TestWhoStaysFindsALaterLoss(t *testing.T) {
 		}
 	}
 	reach("balanced", r.balanced)
-	lose(t, file, 1) // there is one, or it would not be balanced
+	r.lose(t, file, 1) // there is one, or it would not be balanced
 	reach("unbalanced", func() bool { return !r.balanced() && r.now().Missing == 1 })
 }
 
@@ -89,7 +95,7 @@ func TestWhoStaysFindsALaterLoss(t *testing.T) {
 func TestNothingAcceptedIsNotBalanced(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
-	cfg.App, cfg.Log, cfg.For, cfg.AdminListen = "127.0.0.1:1", "127.0.0.1:2", 2*time.Second, anyAdmin
+	cfg.App, cfg.Log, cfg.For, cfg.AdminListen = "127.0.0.1:1", "127.0.0.1:2", 10*time.Second, anyAdmin
 	got, err := Run(t.Context(), cfg)
 	if err != nil || got.Balanced() || got.Repeated == 0 || !strings.Contains(got.String(), "accepted none") {
 		t.Errorf("got %s and %v, want it not balanced, since nobody accepts anything", got, err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -112,6 +113,9 @@ func startAcknowledging(t *testing.T, events string) acknowledging {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = said.Close() })
+	if err := said.SetReadDeadline(time.Now().Add(5 * time.Minute)); err != nil { // fails a test that would hang
+		t.Fatal(err)
+	}
 	program := program(t, "hasty", events)
 	program.Stdout = stdout
 	p := acknowledging{servertest.New(t, program), t, bufio.NewReader(said)}
