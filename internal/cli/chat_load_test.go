@@ -12,11 +12,12 @@ import (
 // viewers is a load of the chat: guests with tokens of their own, in two rooms.
 const viewers = `
 load:
+  warmup: 6s # in which all connect
   scenarios:
     viewers:
       executor: constant-vus
       vus: 20
-      duration: 2s
+      duration: 12s
       feed: {room: {sequential: [1, 2]}, n: {sequential: [1, 1000]}}
       websocket:
         login: {request: {method: POST, path: /api/guest, body: '{"name": "viewer {n}"}'}, extract: {token: token}}

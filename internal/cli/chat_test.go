@@ -55,7 +55,7 @@ func TestChatCommands(t *testing.T) {
 	chatSaid(t, dir, 1, "another process has it open", "seed", "--streams", "3")
 	chatSaid(t, dir, 0, "chat-data is in use", "seed", "--streams", "3", "--unless-in-use")
 	chatSaid(t, dir, 0, "", "health", "--url", url+"/readyz")
-	chatSaid(t, dir, 0, "; 0 violations; ", "reconcile", "--most-skipped", "0", "--analysed", "--url", url, "--for", "1s", "--viewers", "4", "--senders", "2", "--rate", "8", "--streams", "1,2", "--admin-listen", anyAdmin)
+	chatSaid(t, dir, 0, "; 0 violations; ", "reconcile", "--most-skipped", "0", "--analysed", "--url", url, "--for", "6s", "--viewers", "4", "--senders", "2", "--rate", "8", "--streams", "1,2", "--admin-listen", anyAdmin)
 	chatSaid(t, dir, 1, "nothing was acknowledged", "reconcile", "--url", url, "--for", "10ms", "--viewers", "1", "--senders", "1", "--rate", "0.0001", "--admin-listen", anyAdmin)
 	chatSaid(t, dir, 2, "write http://HOST:PORT", "reconcile", "--url", "127.0.0.1:1")
 	chatSaid(t, dir, 2, "streams [0] are checked", "reconcile", "--url", url, "--streams", "0")

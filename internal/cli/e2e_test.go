@@ -128,7 +128,7 @@ load:
       request: GET /student/{id}
       feed: {id: {uniform: [1, 2000]}}
 slo:
-  http_req_duration: [p(95)<200]
+  http_req_duration: [p(95)<2000]
   http_req_failed: [rate<0.001]
 measure: capacity
 trials: 1
@@ -367,7 +367,7 @@ func TestWrongExperiments(t *testing.T) {
 		"entry that is no service":   {[]string{"entry: api", "entry: web"}, []string{"small.yaml:4:8", "web", "api"}},
 		"metric that is no product":  {[]string{"http_req_failed: [", "ws_msgs_sent: ["}, []string{"small.yaml:22:3", "ws_msgs_sent", "http_req_duration"}},
 		"rate without a unit":        {[]string{"request: GET", "rate: 500\n      request: GET"}, []string{"small.yaml:18:13", "500/s"}},
-		"threshold that is none":     {[]string{"p(95)<200", "p95<200"}, []string{"small.yaml:21:23", "p(95)"}},
+		"threshold that is none":     {[]string{"p(95)<2000", "p95<2000"}, []string{"small.yaml:21:23", "p(95)"}},
 		"system that is not there":   {[]string{"compose.embedded.yaml", "nothing.yaml"}, []string{"small.yaml:3:9", "nothing.yaml"}},
 		"overlay that Compose hates": {[]string{"environment: {RESULTS_ACCESS: open}}\n  snap", "environmint: {}}\n  snap"}, []string{"small.yaml:9:13", "environmint"}},
 	} {
@@ -440,7 +440,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"load", "nonsense"}, exitUsage, "nonsense"},
 		{[]string{"load", "http://127.0.0.1:1/", "--rate", "500"}, exitUsage, "500/s"},
 		{[]string{"load", "http://127.0.0.1:1/{id}", "--rate", "500/s"}, exitUsage, "id"},
-		{[]string{"load", "http://127.0.0.1:1/", "--vus", "2", "--duration", "200ms"}, exitFailed, "refused"},
+		{[]string{"load", "http://127.0.0.1:1/", "--vus", "2", "--iterations", "2"}, exitFailed, "refused"},
 		{[]string{"schema"}, exitOK, "$schema"},
 		{[]string{"schema", "load"}, exitOK, "Loadstone load"},
 		{[]string{"schema", "frob"}, exitUsage, "frob"},

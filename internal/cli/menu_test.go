@@ -186,7 +186,10 @@ func TestMenusAreWarmedUp(t *testing.T) {
 	}
 	const nobody = "http://127.0.0.1:1"
 	_, proxy := menuServing(t, dir, nil, "proxy", "--servers", nobody, "--redis", redis)
-	menuWant(t, "GET "+proxy+"/api/menu/100", 200, `{"id":100,`)
+	eventually(t, "a menu is answered from Redis, which a proxy asks for a moment only", func() bool {
+		status, body, err := ask(t, http.MethodGet, proxy+"/api/menu/100", "")
+		return err == nil && status == http.StatusOK && strings.Contains(body, `{"id":100,`)
+	})
 	menuWant(t, "GET "+proxy+"/api/menu/102", 503, "unavailable")
 	write("1\n102\n")
 	lost := []string{"warm", "hot.ids", "--servers", nobody, "--redis", redis}

@@ -3,10 +3,12 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,6 +16,8 @@ import (
 	"time"
 
 	"loadstone/block/servertest"
+	"loadstone/system/patterns"
+	"loadstone/system/patterns/event"
 )
 
 // part is a loadstone process of a test, which can be killed and started again.
@@ -94,10 +98,14 @@ func TestEventsSurviveKills(t *testing.T) {
 		parts[p.name].start()
 		t.Cleanup(parts[p.name].kill)
 	}
-	finished := make(chan ended, 1)
+	finished, admin := make(chan ended, 1), address()
 	go func() {
-		finished <- loadstone(t, dir, "patterns", "reconcile", "--app", app, "--log", log, "--for", "5s", "--rate", "200", "--settle", "2m", "--admin-listen", anyAdmin)
+		finished <- loadstone(t, dir, "patterns", "reconcile", "--app", app, "--log", log, "--for", "15s", "--rate", "200", "--settle", "2m", "--admin-listen", admin)
 	}()
+	eventually(t, "an event is accepted", func() bool {
+		_, metrics, err := ask(t, http.MethodGet, "http://"+admin+"/metrics", "")
+		return err == nil && acceptedSome.MatchString(metrics)
+	})
 	for _, name := range []string{"broker", "log", "app"} {
 		time.Sleep(time.Second) // events are under way: that is what is tested
 		parts[name].kill()
@@ -109,20 +117,55 @@ func TestEventsSurviveKills(t *testing.T) {
 	}
 }
 
-// send puts n events into the queue and tells how often it was answered what.
-func send(t *testing.T, app string, n int) map[int]int {
+// acceptedSome is in the metrics of a reconciliation of which an event was accepted.
+var acceptedSome = regexp.MustCompile(`(?m)^reconcile_accepted [1-9]`)
+
+// send puts n events into the queue and tells how many it took, and for how many it was full.
+func send(t *testing.T, app string, n int) (accepted, full int) {
 	t.Helper()
-	client := &http.Client{Timeout: 30 * time.Second}
-	answers := map[int]int{}
 	for range n {
-		resp, err := client.Post("http://"+app+"/handle", "application/json", strings.NewReader(`{"a":1}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		answers[resp.StatusCode]++
+		id := rand.Text()
+		eventually(t, "it is known whether an event was accepted", func() bool {
+			status, code := sendOne(t, app, id)
+			switch {
+			case status == http.StatusAccepted:
+				accepted++
+			case code == string(patterns.Full):
+				full++
+			case status == http.StatusServiceUnavailable: // in time: it is sent again, with its id
+				return false
+			default:
+				t.Fatalf("got status %d, code %q", status, code)
+			}
+			return true
+		})
 	}
-	return answers
+	return accepted, full
+}
+
+// sendOne sends an event and returns how it was answered, with the code of an error.
+func sendOne(t *testing.T, app, id string) (status int, code string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+app+"/handle", strings.NewReader(`{"a":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set(event.IDHeader, id)
+	client := &http.Client{Timeout: 30 * time.Second}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Error struct {
+			Code string `json:"code"`
+		} `json:"error"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, answer.Error.Code
 }
 
 // The bound that a service states holds though the broker is killed and comes back, and
@@ -137,8 +180,8 @@ func TestBrokerKeepsItsBound(t *testing.T) {
 	serve := &part{t: t, args: []string{"patterns", "serve", "--listen", app, "--events", "nats://" + address1 + "?capacity=5", "--admin-listen", "127.0.0.1:0"}}
 	serve.start()
 	t.Cleanup(serve.kill)
-	if got := send(t, app, 8); got[202] != 5 || got[503] != 3 {
-		t.Errorf("8 events for a queue of 5: got %v, want 5 accepted and 3 not", got)
+	if accepted, full := send(t, app, 8); accepted != 5 || full != 3 {
+		t.Errorf("8 events for a queue of 5: %d were accepted and %d not, want 5 and 3", accepted, full)
 	}
 	second := loadstone(t, dir, "patterns", "broker", "--listen", address2, "--dir", "broker", "--admin-listen", "127.0.0.1:0")
 	if second.code != exitFailed || strings.Count(second.stderr, "\n") != 1 || !strings.Contains(second.stderr, "the broker's directory broker is taken") {
@@ -158,8 +201,8 @@ func TestBrokerKeepsItsBound(t *testing.T) {
 			t.Fatal("the service has not found its broker again")
 		}
 	}
-	if got := send(t, app, 8); got[503] != 8 {
-		t.Errorf("8 events for a queue that was full: got %v, want none accepted", got)
+	if accepted, _ := send(t, app, 8); accepted > 0 {
+		t.Errorf("8 events for a queue that was full: %d were accepted, want none", accepted)
 	}
 }
 
@@ -177,7 +220,7 @@ func TestReconcileFindsALoss(t *testing.T) {
 		p.start()
 		t.Cleanup(p.kill)
 	}
-	got := loadstone(t, dir, "patterns", "reconcile", "--app", app, "--log", other, "--for", "2s", "--settle", "500ms", "--admin-listen", "127.0.0.1:0")
+	got := loadstone(t, dir, "patterns", "reconcile", "--app", app, "--log", other, "--for", "10s", "--settle", "500ms", "--admin-listen", "127.0.0.1:0")
 	if got.code != exitFailed || !strings.Contains(got.stdout, "≠ stored 0 ") {
 		t.Errorf("reconcile: got status %d, %q and %q, want that nothing is found", got.code, got.stdout, got.stderr)
 	}

@@ -149,18 +149,24 @@ func varies(p *result.Perturbation, target string) bool {
 }
 
 func TestFaultsOfARunInContainers(t *testing.T) {
-	dir := t.TempDir()
-	path := planted(t, dir, `
+	const rest = `
 load:
   warmup: 1s
   scenarios:
-    lookup: {executor: constant-arrival-rate, rate: 20/s, duration: 22s, request: GET /}
+    lookup: {executor: constant-arrival-rate, rate: 20/s, duration: 55s, request: GET /}
 slo: {http_req_failed: [rate<0.001]}
-# A busy machine takes seconds to start a container anew.
-faults: [{at: 3s, kill: store, for: 1s}, {at: 17s, pause: front, for: 500ms}, {at: 19s, exec: [loadstone, version], service: front}]
+# A busy machine takes many seconds to start a container anew.
+faults: [{at: 3s, kill: store, for: 5s}, {at: 33s, pause: front, for: 500ms}, {at: 45s, exec: [loadstone, version], service: front}]
 measure: load
-`)
-	got := withDocker(t, dir, "run", path, "--driver", "docker")
+`
+	var dir string
+	var got ended
+	for range 3 { // or even more than it is given here
+		dir = t.TempDir()
+		if got = withDocker(t, dir, "run", planted(t, dir, rest), "--driver", "docker"); !strings.Contains(got.stderr, "could begin") {
+			break
+		}
+	}
 	if got.code != exitCrossed {
 		t.Fatalf("exit status %d, want %d: a killed store fails requests\n%s\n%s", got.code, exitCrossed, got.stdout, got.stderr)
 	}
@@ -169,7 +175,7 @@ measure: load
 		t.Fatalf("got %d faults\n%s", len(v.Faults), got.stdout)
 	}
 	kill, pause, command := v.Faults[0], v.Faults[1], v.Faults[2]
-	if kill.Failed == 0 || kill.Back == nil || *kill.Back < 1 || pause.Back == nil || *pause.Back < 0.5 || command.Back == nil {
+	if kill.Failed == 0 || kill.Back == nil || *kill.Back < 5 || pause.Back == nil || *pause.Back < 0.5 || command.Back == nil {
 		text, _ := json.Marshal(v.Faults)
 		t.Errorf("got %s", text)
 	}

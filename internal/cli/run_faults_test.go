@@ -16,7 +16,7 @@ import (
 
 // faulty is an experiment on two replicas that are loaded directly, so that a
 // killed one is felt. Its system is two files.
-func faulty(t *testing.T, dir, faults string) string {
+func faulty(t *testing.T, dir, duration, faults string) string {
 	t.Helper()
 	compose, err := filepath.Abs("../../system/results/compose.embedded.yaml")
 	if err != nil {
@@ -29,7 +29,7 @@ variants: {both: {}}
 load:
   warmup: 1s
   scenarios:
-    lookup: {executor: constant-arrival-rate, rate: 100/s, duration: 15s, request: "GET /student/{id}", feed: {id: {uniform: [1, 2000]}}}
+    lookup: {executor: constant-arrival-rate, rate: 100/s, duration: ` + duration + `, request: "GET /student/{id}", feed: {id: {uniform: [1, 2000]}}}
 slo: {http_req_failed: [rate<0.001]}
 faults: [` + faults + `]
 watch:
@@ -57,9 +57,16 @@ trials: 1
 }
 
 func TestFaultsOfARun(t *testing.T) {
-	dir := t.TempDir()
-	path := faulty(t, dir, `{at: 4s, kill: api, instance: 1, for: 2s}, {at: 10s, pause: api, instance: 2, for: 500ms}, {at: 12s, exec: [sh, -c, "echo at ${API_HOST:-api}"], service: api}`)
-	got := loadstone(t, dir, "run", path)
+	var dir, path string
+	var got ended
+	// On a busy machine an instance may not be back when the next fault is due: again then.
+	for range 3 {
+		dir = t.TempDir()
+		path = faulty(t, dir, "43s", `{at: 4s, kill: api, instance: 1, for: 6s}, {at: 34s, pause: api, instance: 2, for: 500ms}, {at: 38s, exec: [sh, -c, "echo at ${API_HOST:-api}"], service: api}`)
+		if got = loadstone(t, dir, "run", path); !strings.Contains(got.stderr, "could begin") {
+			break
+		}
+	}
 	if got.code != exitCrossed {
 		t.Fatalf("exit status %d, want %d: a killed replica that is loaded directly fails requests\n%s\n%s", got.code, exitCrossed, got.stdout, got.stderr)
 	}
@@ -70,7 +77,7 @@ func TestFaultsOfARun(t *testing.T) {
 		t.Fatalf("got %d faults, course %+v", len(v.Faults), v.Course)
 	}
 	kill, pause, exec := v.Faults[0], v.Faults[1], v.Faults[2]
-	if kill.Failed == 0 || kill.BadSeconds == 0 || kill.Back == nil || *kill.Back < 2 || kill.Recovered == nil || kill.Before == nil {
+	if kill.Failed == 0 || kill.BadSeconds == 0 || kill.Back == nil || *kill.Back < 6 || kill.Recovered == nil || kill.Before == nil {
 		t.Errorf("kill: %+v", kill)
 	}
 	if pause.Back == nil || *pause.Back < 0.5 || exec.Back == nil || exec.Failed != 0 {
@@ -115,7 +122,7 @@ func TestFaultsThatCannotBeAreRefusedBeforeAnythingStarts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			got := loadstone(t, dir, "run", faulty(t, dir, c.faults))
+			got := loadstone(t, dir, "run", faulty(t, dir, "15s", c.faults))
 			if got.code != exitUsage || !strings.Contains(got.stderr, c.want) {
 				t.Errorf("exit status %d, want %d and %q\n%s", got.code, exitUsage, c.want, got.stderr)
 			}
@@ -128,7 +135,7 @@ func TestFaultsThatCannotBeAreRefusedBeforeAnythingStarts(t *testing.T) {
 
 func TestAFaultThatFailsFailsTheTrial(t *testing.T) {
 	dir := t.TempDir()
-	got := loadstone(t, dir, "run", faulty(t, dir, `{at: 3s, exec: [sh, -c, "echo no luck; exit 3"], service: api}`))
+	got := loadstone(t, dir, "run", faulty(t, dir, "15s", `{at: 3s, exec: [sh, -c, "echo no luck; exit 3"], service: api}`))
 	if got.code != exitFailed || !strings.Contains(got.stderr, "fault 1 (exec sh -c echo no luck; exit 3) could not be carried out: exit status 3; it said: no luck") {
 		t.Errorf("exit status %d\n%s", got.code, got.stderr)
 	}
@@ -137,7 +144,7 @@ func TestAFaultThatFailsFailsTheTrial(t *testing.T) {
 // TestReplicasOfARunAreScaled: a service that is always busy gets the most that it may have.
 func TestReplicasOfARunAreScaled(t *testing.T) {
 	dir := t.TempDir()
-	path := faulty(t, dir, "")
+	path := faulty(t, dir, "15s", "")
 	busy := `services:
   busy:
     x-process: [sh, -c, "while :; do :; done"]

@@ -92,7 +92,7 @@ func TestUIDocumentRuns(t *testing.T) {
 	dir := t.TempDir()
 	plantRuns(t, dir)
 	for _, script := range scripts {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		cmd := exec.CommandContext(ctx, "bash", "-ec", script)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"))

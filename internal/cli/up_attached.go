@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"loadstone/internal/project"
@@ -42,6 +43,9 @@ type attached struct {
 type restart struct {
 	backOff time.Duration
 	last    time.Time
+	// starting is held while it starts: it may end again before the driver is done with
+	// that, which would refuse to start it twice at a time.
+	starting sync.Mutex
 }
 
 // upAttached starts the system and keeps it up until it is told to stop.
@@ -172,9 +176,12 @@ func (k *attached) again(ended error) func(context.Context) error {
 		return nil
 	}
 	r := k.restarts[exit.Instance]
-	if r == nil || time.Since(r.last) > calmAfter {
-		r = &restart{backOff: firstBackOff}
+	if r == nil {
+		r = &restart{}
 		k.restarts[exit.Instance] = r
+	}
+	if time.Since(r.last) > calmAfter {
+		r.backOff = firstBackOff
 	}
 	wait := r.backOff
 	r.backOff, r.last = min(2*r.backOff, mostBackOff), time.Now().Add(wait)
@@ -185,12 +192,17 @@ func (k *attached) again(ended error) func(context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+		r.starting.Lock()
+		defer r.starting.Unlock()
+		if ctx.Err() != nil {
+			return nil
+		}
 		launched, err := running.Start(ctx, exit.Instance)
 		own, ended := errors.AsType[*driver.ExitError](err)
 		switch {
 		case err == nil:
 		case ended && own.Instance == exit.Instance, ctx.Err() != nil:
-			return nil //nolint:nilerr // it has ended again, which Failed reports as well
+			return nil // it has ended again, which Failed reports as well
 		case !launched.IsZero():
 			// It may wait for something that is away. The others go on meanwhile.
 			fmt.Fprintf(k.Stderr, "%s was restarted but is not ready: %v\n", exit.Instance, err)

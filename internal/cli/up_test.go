@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -458,13 +459,14 @@ func TestADeadInstanceIsStartedAgainIfItsServiceAsksForIt(t *testing.T) {
 	s := newSite(t, idle, "RESTART", "restart: unless-stopped")
 	cmd, out := s.foreground(s.compose)
 	last := s.started()
-	for range 2 {
+	for times := range 2 {
 		if err := syscall.Kill(last, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		last = s.started(last)
+		// Killed before, it would not be ready a second time.
+		eventually(t, "it is said", func() bool { return strings.Count(out.String(), "web-1 is ready again") == times+1 })
 	}
-	eventually(t, "both said", func() bool { return strings.Count(out.String(), "web-1 is ready again") == 2 })
 	if !strings.Contains(out.String(), "web-1 was killed by SIGKILL; it will be restarted in 500ms") {
 		t.Errorf("got %q", out)
 	}
@@ -474,6 +476,39 @@ func TestADeadInstanceIsStartedAgainIfItsServiceAsksForIt(t *testing.T) {
 	if err := cmd.Wait(); err != nil || !gone(last) {
 		t.Errorf("after Ctrl-C: %v; %s", err, out)
 	}
+}
+
+// A driver refuses to start an instance twice at a time, and one may end again before the driver is
+// done with starting it.
+func TestAnInstanceIsStartedOnceAtATime(t *testing.T) {
+	t.Parallel()
+	system := &topology.System{Services: []topology.Service{{Name: "web", Restart: topology.Always}}}
+	k := &attached{app: &app{Env: Env{Stderr: io.Discard}}, target: &upTarget{system: system}, running: &slowToStart{}, restarts: map[string]*restart{}}
+	done := make(chan error)
+	for range 2 {
+		start := k.again(&driver.ExitError{Instance: "web-1", Status: "was killed by SIGKILL"})
+		go func() { done <- start(t.Context()) }()
+	}
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// slowToStart takes longer to start an instance than it is waited before the next start.
+type slowToStart struct {
+	calm
+	under atomic.Bool
+}
+
+func (s *slowToStart) Start(_ context.Context, instance string) (launched time.Time, err error) {
+	if !s.under.CompareAndSwap(false, true) {
+		return time.Time{}, fmt.Errorf("%s is being changed already", instance)
+	}
+	defer s.under.Store(false)
+	time.Sleep(4 * firstBackOff)
+	return time.Now(), nil
 }
 
 // A replica that comes back while its database is away must not take all others
@@ -516,8 +551,9 @@ func TestADeadInstanceEndsTheSystemOtherwise(t *testing.T) {
 	}
 }
 
+// The variant has the port of the shipped system, which another test starts: that one runs in
+// parallel, and so never beside this one.
 func TestUpOfAVariant(t *testing.T) {
-	t.Parallel()
 	s := newSite(t, idle)
 	path := small(t, s.dir)
 	s.want(2, `has no variant "snapshto"; did you mean "snapshot"? the variants are query, snapshot`, "up", path, "snapshto")

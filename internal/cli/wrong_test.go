@@ -214,7 +214,7 @@ func wrongInputs() []wrong {
 		{name: "init: no Compose file", args: "init nowhere.yaml"},
 		{name: "init: what is there is kept", args: "init"},
 		{name: "program: it crashes", args: runIt, files: edited("compose.yaml", `[sleep, "60"]`, `[sh, -c, "echo reading config.toml; echo there is no config.toml >&2; exit 3"]`)},
-		{name: "program: nobody listens", args: anyURL + "--duration 1s -q"},
+		{name: "program: nobody listens", args: anyURL + "--iterations 2 -q"},
 		{name: "program: it answers 404", args: runIt, files: server("404")},
 		{name: "program: it answers 500", args: runIt, files: server("500"), slow: true},
 		{name: "program: it never answers", args: runIt, files: server("hang"), slow: true},

@@ -33,6 +33,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"loadstone/lab/host/procstat"
 )
 
 // patience is how long orphans may take to end by themselves.
@@ -265,18 +267,35 @@ const labLabel = "loadstone.lab"
 // ours are the names of control groups that tests and runs make.
 var ours = regexp.MustCompile(`^(loadstone-|perturb-test-|lsdocker)`)
 
-// made are the names of control groups of tests, with the pid of the program that made them.
-var made = regexp.MustCompile(`^loadstone-test-(?:[a-z]\w*-)?(\d+)`)
+// made are the names of control groups of tests and of runs, with the pid of the program that
+// made them, and its start for those of runs.
+var made = regexp.MustCompile(`^(?:loadstone-test-(?:[a-z]\w*-)?|perturb-test-)(\d+)|^loadstone-(\d+)-(\d+)-`)
 
 // anothers says whether who made a control group still runs: another suite beside this one, for of ours
-// no program of tests does.
+// no program does.
 func anothers(group string) bool {
+	if strings.HasPrefix(group, "lsdocker") {
+		return daemonHas(group)
+	}
 	m := made.FindStringSubmatch(group)
 	if m == nil {
 		return false
 	}
-	_, err := os.Stat("/proc/" + m[1])
-	return err == nil
+	pid, _ := strconv.Atoi(m[1] + m[2]) // one of the two is empty; too large is nobody's
+	p, err := procstat.Read("/proc", pid)
+	return err == nil && !p.Over() && (m[3] == "" || m[3] == strconv.FormatUint(p.Start, 10))
+}
+
+// daemonHas says whether a Docker daemon runs that puts its containers into a control group, as
+// scripts/with-docker has it. Between two containers nobody is in it.
+func daemonHas(group string) bool {
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	return slices.ContainsFunc(lines, func(file string) bool {
+		line, _ := os.ReadFile(file) // it may have ended
+		args := strings.Split(string(line), "\x00")
+		at := slices.Index(args, "--cgroup-parent") + 1
+		return at > 0 && at < len(args) && args[at] == "/"+group || slices.Contains(args, "--cgroup-parent=/"+group)
+	})
 }
 
 // empty says whether no process is in a control group or below it: others are another's

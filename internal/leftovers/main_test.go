@@ -1,11 +1,14 @@
 package main
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"loadstone/lab/host/procstat"
 )
 
 // The test binary is also the command.
@@ -100,16 +103,47 @@ func TestWhatIsLeftOnTheMachineIsFound(t *testing.T) {
 func TestGroupsOfAnotherSuite(t *testing.T) {
 	t.Parallel()
 	here, gone := os.Getpid(), 1<<30 // no process has as high a pid
+	self, err := procstat.Read("/proc", here)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]bool{
-		fmt.Sprintf("loadstone-test-%d-testx", here):  true,
-		fmt.Sprintf("loadstone-test-v2-%d", here):     true,
-		fmt.Sprintf("loadstone-test-limits-%d", here): true,
-		fmt.Sprintf("loadstone-test-%d-testx", gone):  false,
-		fmt.Sprintf("loadstone-%d-testx", here):       false, // of a run
-		fmt.Sprintf("perturb-test-%d", here):          false,
+		fmt.Sprintf("loadstone-test-%d-testx", here):             true,
+		fmt.Sprintf("loadstone-test-v2-%d", here):                true,
+		fmt.Sprintf("loadstone-test-limits-%d", here):            true,
+		fmt.Sprintf("loadstone-test-%d-testx", gone):             false,
+		fmt.Sprintf("perturb-test-%d-123", here):                 true,
+		fmt.Sprintf("perturb-test-%d-123", gone):                 false,
+		fmt.Sprintf("loadstone-%d-%d-4-123", here, self.Start):   true,
+		fmt.Sprintf("loadstone-%d-%d-4-123", here, self.Start+1): false, // the pid is somebody else's now
+		fmt.Sprintf("loadstone-%d-testx", here):                  false,
 	} {
 		if got := anothers(name); got != want {
 			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestGroupsOfADaemonThatRuns(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--cgroup-parent", "/%s"}, {"--cgroup-parent=/%s"}, {"--cgroup-parent"}} {
+		group := "lsdocker." + rand.Text()
+		args[len(args)-1] = strings.ReplaceAll(args[len(args)-1], "%s", group)
+		cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", "read x", "dockerd"}, args...)...)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := anothers(group), strings.HasSuffix(args[len(args)-1], group); got != want {
+			t.Errorf("%q: got %v, want %v", args, got, want)
+		}
+		_ = in.Close()
+		_ = cmd.Wait() // it reads nothing, which is its status
+		if anothers(group) {
+			t.Errorf("%q: the group is still said to be another's", args)
 		}
 	}
 }
