@@ -189,10 +189,11 @@ func wantLines(t *testing.T, file string, want []string) {
 func Listen(t *testing.T, host string) (l net.Listener, port string) {
 	t.Helper()
 	const lowest, highest, tries = 20_000, 32_000, 1000
+	var config net.ListenConfig
 	var err error
 	for range tries {
 		port = strconv.Itoa(lowest + rand.IntN(highest-lowest))
-		if l, err = net.Listen("tcp4", net.JoinHostPort(host, port)); err == nil {
+		if l, err = config.Listen(t.Context(), "tcp4", net.JoinHostPort(host, port)); err == nil {
 			return l, port
 		}
 	}

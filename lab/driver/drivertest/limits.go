@@ -69,18 +69,7 @@ func (s suite) cpuOnceUp(t *testing.T) {
 			t.Errorf("%s was throttled in %d periods, though it did nothing once the system was up", in.Name, in.Throttled)
 		}
 	}
-	burnt := func(line int, name string) time.Duration {
-		t.Helper()
-		var all []string
-		notes := filepath.Join(dir, "shared", "notes")
-		poll(t, func() bool { all = lines(t, notes); return len(all) > line }, func() { t.Fatalf("got %q, want a line more", all) })
-		took, err := time.ParseDuration(strings.TrimPrefix(all[line], name+" "))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return took
-	}
-	if took := burnt(0, "job"); took < throttled {
+	if took := burnt(t, dir, 0, "job"); took < throttled {
 		t.Errorf("the job took %v, less than its limit allows", took)
 	}
 	h := harmed{r, r.(fault.System)}
@@ -90,7 +79,7 @@ func (s suite) cpuOnceUp(t *testing.T) {
 	if _, err := h.Start(t.Context(), "api-1"); err != nil {
 		t.Fatal(err)
 	}
-	if took := burnt(3, "api"); took < throttled {
+	if took := burnt(t, dir, 3, "api"); took < throttled {
 		t.Errorf("started again it took %v, less than its limit allows", took)
 	}
 	w := r.Warnings()
@@ -100,6 +89,19 @@ func (s suite) cpuOnceUp(t *testing.T) {
 	if len(w) > 0 {
 		t.Errorf("got warnings %q", w)
 	}
+}
+
+// burnt is how long the burner took that noted so in this line.
+func burnt(t *testing.T, dir string, line int, name string) time.Duration {
+	t.Helper()
+	var all []string
+	notes := filepath.Join(dir, "shared", "notes")
+	poll(t, func() bool { all = lines(t, notes); return len(all) > line }, func() { t.Fatalf("got %q, want a line more", all) })
+	took, err := time.ParseDuration(strings.TrimPrefix(all[line], name+" "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return took
 }
 
 // sampleOf is what the instances have used so far.

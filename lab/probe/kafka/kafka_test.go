@@ -98,7 +98,7 @@ func wantQueue(t *testing.T, r *Reader, name string, want state) map[string]floa
 		}
 		depth, depthTold := told(t, values, resources[i].Depth)
 		done, doneTold := told(t, values, resources[i].Done)
-		if !(depthTold && doneTold || late) {
+		if !late && (!depthTold || !doneTold) {
 			continue
 		}
 		if got := (state{depth, done}); got != want || !depthTold || !doneTold {
