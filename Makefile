@@ -106,6 +106,10 @@ predict: build ## what seven topologies bear, predicted and then measured, in ab
 	  --topology "cached: api.replicas=2" --topology "cached: api.cpus=0.3" \
 	  --topology "cached: api.replicas=3, front.cpus=0.08" --topology "cached: api.replicas=3"
 
+.PHONY: network-cost
+network-cost: build ## what a packet costs more on a network of an instance's own than on loopback, as root
+	@bin/loadstone run lab/selftest/network/network.yaml
+
 .PHONY: setup
 setup: ## install what the tests need (a C compiler for the race detector, the linter)
 	@scripts/setup
