@@ -48,27 +48,28 @@ func (w *crowded) refuse(c net.Conn) {
 	case w.places <- struct{}{}:
 		w.leaving.Go(func() {
 			defer func() { <-w.places }()
-			bound(c)
+			bound(c, telling)
 			w.hear(c)
-			bound(c)
+			bound(c, telling)
 			w.answer(c)
 			if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+				bound(c, telling) // closed with something unread, the answer might be lost
 				_, _ = io.CopyN(io.Discard, c, int64(w.read)) // until the other side has closed
 			}
 			_ = c.Close()
 		})
-	default:
-		bound(c)
+	default: // nobody else is accepted meanwhile
+		bound(c, hearing)
 		w.answer(c)
 		_ = c.Close()
 	}
 }
 
-// bound gives a connection the time for its next step. One without deadlines is none
+// bound gives a connection the time for its next step: to read, and to write. One without deadlines is none
 // of the network's.
-func bound(c net.Conn) {
+func bound(c net.Conn, write time.Duration) {
 	now := time.Now()
-	_, _ = c.SetReadDeadline(now.Add(hearing)), c.SetWriteDeadline(now.Add(telling))
+	_, _ = c.SetReadDeadline(now.Add(hearing)), c.SetWriteDeadline(now.Add(write))
 }
 
 // hear reads the head of a request, or what there is of one.

@@ -248,7 +248,7 @@ func (s *Server) Close() error {
 // nil if every connection came to its end, and otherwise an error that says
 // how many were cut. Unless some were cut, all handlers have returned.
 func (s *Server) Run(ctx context.Context) error {
-	defer s.listener.crowd.leaving.Wait() // for twice hearing, and telling at most
+	defer s.listener.crowd.leaving.Wait() // for twice hearing and telling at most
 	served := make(chan error, 1)
 	go func() { served <- s.fast.Serve(s.listener) }()
 	select {

@@ -187,12 +187,12 @@ func (s *S3) Put(ctx context.Context, name string, body []byte, was Tag) (tag Ta
 				tag, err = s.put(ctx, name, body, was)
 				return err
 			}
-			now, written, err := s.look(ctx, name, body)
+			now, written, err := s.look(ctx, name, body, was)
 			if err == nil && !written && now == was {
 				if tag, err = s.put(ctx, name, body, was); !errors.Is(err, ErrChanged) {
 					return err
 				}
-				now, written, err = s.look(ctx, name, body) // the first may have been on its way still
+				now, written, err = s.look(ctx, name, body, was) // the first may have been on its way still
 			}
 			if err == nil && !written {
 				err = ErrChanged
@@ -204,9 +204,16 @@ func (s *S3) Put(ctx context.Context, name string, body []byte, was Tag) (tag Ta
 	return tag, wrap("write", name, s.place, err)
 }
 
-// look returns the tag of what is there, or Absent, and whether it is body.
-func (s *S3) look(ctx context.Context, name string, body []byte) (now Tag, written bool, err error) {
-	there, now, err := s.get(ctx, name)
+// look returns the tag of what is there, or Absent, and whether it is body, unless it still is what it was.
+func (s *S3) look(ctx context.Context, name string, body []byte, was Tag) (now Tag, written bool, err error) {
+	info, err := s.client.Client.StatObject(ctx, s.bucket, s.prefix+name, minio.StatObjectOptions{})
+	if err == nil && Tag(info.ETag) == was {
+		return was, false, nil
+	}
+	var there []byte
+	if err = answered(err); err == nil {
+		there, now, err = s.get(ctx, name)
+	}
 	if errors.Is(err, ErrNotFound) {
 		return Absent, false, nil
 	}

@@ -101,8 +101,8 @@ func CheckURL(text string) error {
 	return err
 }
 
-// connectTimeout bounds one attempt to connect, unless the address has a connect_timeout. A
-// handshake takes some round trips, a process to start and some milliseconds; who takes
+// connectTimeout bounds one attempt to connect, unless the address has a connect_timeout, of
+// which 0 is none. A handshake takes some round trips, a process to start and some milliseconds; who takes
 // longer is not there.
 const connectTimeout = 2 * time.Second
 

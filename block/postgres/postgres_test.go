@@ -106,6 +106,17 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// An attempt to connect is bounded, whoever wrote the address: by it, if it says so.
+func TestConnectTimeout(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]time.Duration{"postgres://h/x": connectTimeout, "postgres://h/x?connect_timeout=60": time.Minute} {
+		got, err := parse(url)
+		if err != nil || got.ConnConfig.ConnectTimeout != want {
+			t.Errorf("%s: got %v and %v, want %v", url, got.ConnConfig.ConnectTimeout, err, want)
+		}
+	}
+}
+
 func TestPoolSize(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]int32{"postgres://h/x": 5, "postgres://h/x?pool_max_conns=9": 9} {

@@ -15,7 +15,7 @@ const (
 	TailLines = 15
 	// ReasonWithin bounds the wait for the reason of an end: containerd tells it some
 	// milliseconds before or after the end, on a busy machine seconds.
-	ReasonWithin = 10 * time.Second
+	ReasonWithin = 5 * time.Second
 )
 
 // ExitError is an instance that ended while it should run, or a job that ended

@@ -63,6 +63,8 @@ func startKeeper(ctx context.Context, argv []string) (*keeperPipe, error) {
 }
 
 const (
+	// keeperWithin bounds the keeper's start: half of startWithin, so that the lab hears why.
+	keeperWithin = startWithin / 2
 	// ready is what a keeper says when it begins to read.
 	ready = "ready"
 	// known is what it answers once it knows a limit; anything else is why it does not.
@@ -71,7 +73,7 @@ const (
 
 // await returns when the keeper reads, so that no change of a limit has to wait for its start.
 func (k *keeperPipe) await() error {
-	late := time.AfterFunc(startWithin, func() { _ = k.cmd.Process.Kill() })
+	late := time.AfterFunc(keeperWithin, func() { _ = k.cmd.Process.Kill() })
 	defer late.Stop()
 	line, err := k.answers.ReadString('\n')
 	if err == nil && strings.TrimSpace(line) != ready {
@@ -136,7 +138,7 @@ func keepFor(in io.Reader, out io.Writer, bears time.Duration) error {
 	defer silence.Stop()
 	go handOn(in, hear, func() { silence.Reset(bears) })
 	lines := bufio.NewScanner(heard)
-	_, _ = io.WriteString(out, ready+"\n") // as below
+	_, _ = io.WriteString(out, ready+"\n") // who does not get it ends this
 	for lines.Scan() {
 		if len(lines.Bytes()) == 0 {
 			continue // it is there

@@ -125,7 +125,7 @@ const (
 // some after it, or until ctx ends.
 func (r *ring) until(ctx context.Context, end time.Time, add func(packet)) {
 	for over := end.Add(settles); ; {
-		left := time.Until(over) // what comes until then is there to read once that is not positive
+		left := time.Until(over) // looked at before reading: once it is over, one more reading has all that came before
 		n := 0
 		for r.block(add) {
 			n++

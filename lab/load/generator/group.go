@@ -16,10 +16,10 @@ import (
 const (
 	// clockRounds is how often a generator's clock is asked; the fastest answer counts.
 	clockRounds = 8
-	// startsIn is how long after a plan is sent its load begins, everywhere at once: time
-	// enough to receive it and to prepare, also on machines that are busy. One generator alone
-	// begins when it is ready.
-	startsIn = 5 * time.Second
+	// firstIn and nextIn are how long after a plan is sent its load begins, everywhere at once: time
+	// enough to receive it and to prepare, the first time by programs that have just been started, on
+	// machines that may be busy. One generator alone begins when it is ready.
+	firstIn, nextIn = 5 * time.Second, time.Second
 	// sameSecond is how far apart the windows of generators may begin that are the same
 	// second: much more than clocks are uncertain by, and less than a window.
 	sameSecond = 100 * time.Millisecond
@@ -28,8 +28,8 @@ const (
 // Group is several generators that offer a plan together: each its Portion of the same
 // schedule, on one clock. It is not safe for concurrent use.
 type Group struct {
-	members  []*member
-	startsIn time.Duration
+	members          []*member
+	startsIn, nextIn time.Duration // of the next plan, and of those after it
 }
 
 // member is one generator of a group.
@@ -48,7 +48,7 @@ type Command struct {
 
 // StartGroup starts generators and compares their clocks with this one's.
 func StartGroup(ctx context.Context, commands []Command, log io.Writer) (*Group, error) {
-	g := &Group{startsIn: startsIn}
+	g := &Group{startsIn: firstIn, nextIn: nextIn}
 	for _, c := range commands {
 		p, err := Start(ctx, c.Argv, log)
 		if err != nil {
@@ -62,7 +62,7 @@ func StartGroup(ctx context.Context, commands []Command, log io.Writer) (*Group,
 
 // Join makes a group of generators that run, and compares their clocks with this one's.
 func Join(ctx context.Context, links []Link) (*Group, error) {
-	g := &Group{startsIn: startsIn}
+	g := &Group{startsIn: firstIn, nextIn: nextIn}
 	for _, l := range links {
 		g.add(overLink(l))
 	}
@@ -119,6 +119,7 @@ func (g *Group) Run(ctx context.Context, plan load.Plan, onWindow func(load.Wind
 	}
 	members := g.sharers(&plan)
 	at := time.Now().Add(g.startsIn)
+	g.startsIn = g.nextIn
 	seconds := &seconds{waiting: make([][]load.Window, len(members)), ended: make([]bool, len(members)), onWindow: onWindow}
 	results := make([]load.Result, len(members))
 	all, ctx := errgroup.WithContext(ctx)

@@ -30,7 +30,7 @@ func startGroup(t *testing.T, names ...string) *Group {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.startsIn = 10 * time.Second // here they share two processors with other tests
+	g.startsIn, g.nextIn = 10*time.Second, 10*time.Second // here they share two processors with other tests
 	t.Cleanup(func() {
 		if err := g.Close(); err != nil {
 			t.Error(err)
@@ -125,7 +125,7 @@ func TestGeneratorsOfOthersAreJoined(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.startsIn = 10 * time.Second
+	g.startsIn, g.nextIn = 10*time.Second, 10*time.Second
 	r, err := g.Run(t.Context(), plan, nil)
 	if err != nil || r.Failed > 0 || len(r.Parts) != 2 || r.Parts[0].Offered == 0 || r.Parts[1].Offered == 0 {
 		t.Errorf("got %+v, %v", r.Parts, err)

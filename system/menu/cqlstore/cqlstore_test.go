@@ -58,7 +58,7 @@ func openAt(ctx context.Context, address string) (*Store, error) {
 }
 
 func patiently(ctx context.Context, cfg Config) (s *Store, err error) {
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if s, err = Open(ctx, cfg); !errors.Is(err, menu.ErrUnavailable) {
 			break
 		}

@@ -78,7 +78,10 @@ func TestCorrectAtOnce(t *testing.T) {
 			student := source.Student(3)
 			student.Name = string(rune('A' + n))
 			_, err := Correct(t.Context(), url, resultstest.Corrections(student))
-			for err != nil && strings.Contains(err.Error(), "then run this again") { // the machine is busy
+			for range 5 { // the machine may be busy
+				if err == nil || !strings.Contains(err.Error(), "then run this again") {
+					break
+				}
 				_, err = Correct(t.Context(), url, resultstest.Corrections(student))
 			}
 			if err != nil {

@@ -183,7 +183,7 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 			}
 			resp, err := http.ReadResponse(bufio.NewReader(dial("GET / HTTP/1.1\r\nHost: x\r\n\r\n")), nil)
 			if err != nil && c.want == 503 {
-				return false // who is refused has 300 ms to be told why, and may be too slow for that
+				return false // who is refused has 300 ms to say what he wants, and may be too slow for that
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 // patiently opens a store; a node on a busy machine may not answer in its time.
 func patiently(t *testing.T, cfg cql.Config) (*Store, error) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); ; {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if s, err := Open(t.Context(), cfg); !errors.Is(err, activity.ErrUnavailable) || time.Now().After(deadline) {
 			return s, err
 		}
