@@ -53,7 +53,7 @@ func (w *crowded) refuse(c net.Conn) {
 			bound(c, telling)
 			w.answer(c)
 			if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-				bound(c, telling) // closed with something unread, the answer might be lost
+				bound(c, telling)                             // closed with something unread, the answer might be lost
 				_, _ = io.CopyN(io.Discard, c, int64(w.read)) // until the other side has closed
 			}
 			_ = c.Close()

@@ -206,7 +206,7 @@ func (s *S3) Put(ctx context.Context, name string, body []byte, was Tag) (tag Ta
 
 // look returns the tag of what is there, or Absent, and whether it is body, unless it still is what it was.
 func (s *S3) look(ctx context.Context, name string, body []byte, was Tag) (now Tag, written bool, err error) {
-	info, err := s.client.Client.StatObject(ctx, s.bucket, s.prefix+name, minio.StatObjectOptions{})
+	info, err := s.client.StatObject(ctx, s.bucket, s.prefix+name, minio.StatObjectOptions{})
 	if err == nil && Tag(info.ETag) == was {
 		return was, false, nil
 	}
