@@ -58,16 +58,18 @@ services:
 `
 
 // whereResultsLimits are the variants, each called after what limits it: a share so small that
-// it does also where others use much of the machine.
+// it does beside the others, and large enough for a program that has just been started to hold
+// some rate, as what runs already does.
 const whereResultsLimits = `
-  api: {services: {api: {deploy: {resources: {limits: {cpus: "0.02"}}}}}}
-  postgres: {services: {api: {environment: {RESULTS_CACHE: none}}, postgres: {deploy: {resources: {limits: {cpus: "0.02"}}}}}}
-  lb: {services: {lb: {deploy: {resources: {limits: {cpus: "0.02"}}}}}}
+  api: {services: {api: {deploy: {resources: {limits: {cpus: "0.05"}}}}}}
+  postgres: {services: {api: {environment: {RESULTS_CACHE: none}}, postgres: {deploy: {resources: {limits: {cpus: "0.05"}}}}}}
+  lb: {services: {lb: {deploy: {resources: {limits: {cpus: "0.05"}}}}}}
 `
 
 // loadOfLookups is the rest of an experiment.
 const loadOfLookups = `
 load:
+  warmup: 5s
   scenarios:
     lookup:
       executor: constant-arrival-rate
