@@ -7,12 +7,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"loadstone/block/servertest"
 )
 
 // rawServer is a server under a test's control, down to the byte.
@@ -117,33 +118,15 @@ func serveOK(tb testing.TB) *rawServer {
 // ended: the port is taken.
 func closedPort(tb testing.TB) string {
 	tb.Helper()
-	_, address := bound(tb)
+	_, address := servertest.Bound(tb)
 	return "http://" + address
-}
-
-// bound returns a socket that has a port and does not listen, until the test ends.
-func bound(tb testing.TB) (fd int, address string) {
-	tb.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = syscall.Close(fd) })
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		tb.Fatal(err)
-	}
-	name, err := syscall.Getsockname(fd)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return fd, net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
 }
 
 // fullBacklog returns the URL of a listener that accepts nothing and whose
 // queue is full: whoever else connects waits in vain.
 func fullBacklog(tb testing.TB) string {
 	tb.Helper()
-	fd, address := bound(tb)
+	fd, address := servertest.Bound(tb)
 	if err := syscall.Listen(fd, 0); err != nil {
 		tb.Fatal(err)
 	}
