@@ -96,8 +96,8 @@ func Reflect(ctx context.Context, address string, trust *tls.Config, methods []s
 				known.add(found.ParentFile())
 				return found, known, nil
 			}
-			if ctx.Err() != nil {
-				err = ctx.Err() // of which a server may hear before this does
+			if over := ended(ctx); over != nil {
+				err = over // a server is told the deadline, and may be the first to act on it
 			}
 			// It may have just started, or what stands before it has.
 			if status.Code(err) != codesOf.Unavailable || !pause.For(ctx, reflectPause) {
@@ -106,6 +106,14 @@ func Reflect(ctx context.Context, address string, trust *tls.Config, methods []s
 		}
 	}}
 	return services.Methods(methods)
+}
+
+// ended is why a context is over. A deadline is one by the clock, since its timer may be late.
+func ended(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }
 
 // describe asks for one service over a stream of its own.

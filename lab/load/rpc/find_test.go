@@ -97,3 +97,21 @@ func TestServersThatDescribeThemselvesOddly(t *testing.T) {
 		t.Errorf("%d files of a megabyte were asked for, want 32", got)
 	}
 }
+
+// late is a context whose timer has not fired, although its deadline is over.
+type late struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c late) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// The server's timer of a deadline may fire before the client's: it is the deadline all the same.
+func TestADeadlineThatTheServerSeesFirst(t *testing.T) {
+	t.Parallel()
+	silent := serveOdd(t, odd{answer: func(int) *descriptorpb.FileDescriptorProto { return nil }})
+	_, err := Reflect(late{t.Context(), time.Now().Add(100 * time.Millisecond)}, silent, nil, []string{"shop.v1.Catalogue/Get"})
+	if err == nil || !strings.Contains(err.Error(), "deadline exceeded") {
+		t.Errorf("got %v, want that the deadline is exceeded", err)
+	}
+}
