@@ -130,7 +130,7 @@ func summarise(exp *experiment.Experiment, name string, trials []observed, cores
 	good := slices.DeleteFunc(slices.Clone(trials), func(t observed) bool { return !t.measured })
 	in := verdict.Input{
 		LowerBound: lowerBound(trials), Unit: unit(exp), Cores: float64(cores),
-		MachineBusy: medianOf(good, func(t observed) float64 { return t.machineBusy }),
+		MachineBusy: medianOf(sighted(good), func(t observed) float64 { return t.machineBusy }),
 	}
 	for _, t := range trials {
 		in.Missed = cmp.Or(in.Missed, t.missed)
@@ -165,7 +165,7 @@ func summarise(exp *experiment.Experiment, name string, trials []observed, cores
 	in.Components = v.Components
 	v.Hops, in.Waits = hopsOf(good)
 	v.Warnings = append(v.Warnings, stalls(v.Hops)...)
-	in.ListenOverflows = medianOf(good, func(t observed) float64 { return t.overflows })
+	in.ListenOverflows = medianOf(sighted(good), func(t observed) float64 { return t.overflows })
 	v.Verdict = verdict.Evaluate(in)
 	return v
 }
@@ -294,6 +294,15 @@ func joined[T any](trials []observed, of func(*observed) []T, name func(*T) [2]s
 	return out
 }
 
+// sighted are the trials in which a machine was seen; all, if there is none.
+func sighted(trials []observed) []observed {
+	seen := slices.DeleteFunc(slices.Clone(trials), func(t observed) bool { return t.unwatched })
+	if len(seen) == 0 {
+		return trials
+	}
+	return seen
+}
+
 // components are the medians over trials of what is known of each component.
 func components(trials []observed) []verdict.Component {
 	out := make([]verdict.Component, len(trials[0].components))
@@ -301,6 +310,9 @@ func components(trials []observed) []verdict.Component {
 		var seen []verdict.Component
 		for _, t := range trials {
 			seen = append(seen, t.components[i])
+		}
+		if some := slices.DeleteFunc(slices.Clone(seen), func(c verdict.Component) bool { return c.Unseen }); len(some) > 0 {
+			seen = some
 		}
 		c := medians(seen, func(c *verdict.Component) []*float64 {
 			return []*float64{

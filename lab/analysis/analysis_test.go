@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,8 @@ type planted struct {
 	// publishes of them after so many seconds.
 	resources []topology.Resource
 	tells     func(seconds float64) map[string]float64
+	// unseen is in how many trials nothing was seen, the first ones.
+	unseen int
 }
 
 // write makes a whole run of two trials for each variant.
@@ -98,10 +101,14 @@ func writeTrial(t *testing.T, d *archive.Dir, p archive.Planned, v planted) {
 		}),
 		measure(t, "confirm", capacity.Try{Purpose: capacity.Confirm, Rate: v.capacity, Held: true}),
 	}
+	unseen := p.Round <= v.unseen
+	for i := range trial.Instances {
+		trial.Instances[i].Unseen = unseen
+	}
 	if err := d.WriteTrial(trial); err != nil {
 		t.Fatal(err)
 	}
-	writeSamples(t, dir, v)
+	writeSamples(t, dir, v, unseen)
 }
 
 func measure(t *testing.T, kind string, try capacity.Try) archive.Measure {
@@ -120,7 +127,7 @@ func measure(t *testing.T, kind string, try capacity.Try) archive.Measure {
 	}}
 }
 
-func writeSamples(t *testing.T, dir string, v planted) {
+func writeSamples(t *testing.T, dir string, v planted, unseen bool) {
 	t.Helper()
 	samples, err := archive.CreateLines(dir, probe.SamplesFile)
 	if err != nil {
@@ -147,8 +154,10 @@ func writeSamples(t *testing.T, dir string, v planted) {
 				Name: "api-" + string(rune('1'+j)), CPU: cpu, Periods: uint64(50 * s), Throttled: uint64(50 * s * max(0, 2*busy-1)), Memory: 1 << 20,
 			})
 		}
-		if err := samples.Write(sample); err != nil {
-			t.Fatal(err)
+		if !unseen {
+			if err := samples.Write(sample); err != nil {
+				t.Fatal(err)
+			}
 		}
 		hits := probe.Scrape{At: sample.At, Instance: "api-1", Values: map[string]float64{"cache_hits_total": 30 * s, "cache_misses_total": 10 * s}}
 		if v.tells != nil {
@@ -242,6 +251,48 @@ func TestDeriveDoesNotNameWithoutEvidence(t *testing.T) {
 	two := res.Variants[1]
 	if two.Verdict.Status != verdict.LowerBoundOnly || !two.Capacity.LowerBound {
 		t.Errorf("generator limited: %+v, want a lower bound only", two.Verdict)
+	}
+}
+
+// Where nothing was seen of what components used, nothing is said of it; where it was in some trials, these count.
+func TestUnseen(t *testing.T) {
+	t.Parallel()
+	res := derive(t, map[string]planted{
+		"one": {capacity: 4800, demand: 50 * time.Microsecond, instances: 1, unseen: 2},
+		"two": {capacity: 4800, demand: 50 * time.Microsecond, instances: 1, unseen: 1},
+	})
+	one, two := res.Variants[0], res.Variants[1]
+	if one.Capacity.Value != 4800 || one.Verdict.Status != verdict.Undecided || !strings.HasSuffix(one.Verdict.Summary, "; what api used was not seen.") {
+		t.Errorf("capacity %+v, verdict %+v, want 4800 and that nothing was seen", one.Capacity, one.Verdict)
+	}
+	for _, w := range one.Verdict.Witnesses {
+		if (w.Name == verdict.Demanding || w.Name == verdict.Saturating) && !strings.HasSuffix(w.Evidence, "; what api used was not seen") {
+			t.Errorf("%s: %q of what was not seen", w.Name, w.Evidence)
+		}
+	}
+	if c := one.Components[0]; !c.Unseen || c.Instances != 1 || c.LimitCPUs != 0 || c.Bound != 0 || c.DemandMS != 0 {
+		t.Errorf("component %+v, want one of which nothing was seen", c)
+	}
+	if c := two.Components[0]; two.Verdict.Component != "api" || !near(c.DemandMS, 0.05, 0.001) || !near(c.Bound, 5000, 0.001) || !near(two.Conditions.MachineBusy, 0.125, 0.001) {
+		t.Errorf("verdict %+v, component %+v, machine %v busy; want those of the trial that was watched", two.Verdict, c, two.Conditions.MachineBusy)
+	}
+}
+
+// A resource that a component tells of itself is seen without its machine.
+func TestUnseenComponentsTellOfTheirResources(t *testing.T) {
+	t.Parallel()
+	pool := topology.Resource{Name: "connections", Kind: topology.Pool, Size: "slots", InUse: "taken"}
+	full := planted{capacity: 1000, demand: 50 * time.Microsecond, instances: 1, unseen: 2, resources: []topology.Resource{pool}, tells: func(float64) map[string]float64 {
+		return map[string]float64{"slots": 2, "taken": 2}
+	}}
+	free := full
+	free.tells = func(float64) map[string]float64 { return map[string]float64{"slots": 2, "taken": 0} }
+	res := derive(t, map[string]planted{"one": full, "two": free})
+	named := func(v *result.Variant) bool {
+		return slices.ContainsFunc(v.Verdict.Witnesses, func(w verdict.Witness) bool { return w.ResourceName == "connections" })
+	}
+	if one, two := &res.Variants[0], &res.Variants[1]; !named(one) || named(two) {
+		t.Errorf("a full pool: %+v, a free one: %+v", one.Verdict, two.Verdict)
 	}
 }
 

@@ -158,7 +158,7 @@ func conditions(samples []host.Sample, span probe.Span, r *load.Result) result.C
 // joinConditions is the median over trials of each condition, the longest of
 // the gaps, and why which of them are not valid.
 func joinConditions(trials []observed) *result.Conditions {
-	joined := medians(trials, func(t *observed) []*float64 {
+	joined := medians(sighted(trials), func(t *observed) []*float64 {
 		c := &t.conditions
 		return []*float64{&c.MachineBusy, &c.ProbeCPU, &c.Outside, &c.Interrupts, &c.Stolen, &c.Working, &c.Late, &c.LateMS, &c.SampleSeconds}
 	}).conditions

@@ -14,6 +14,7 @@ import (
 	"loadstone/lab/probe"
 	"loadstone/lab/result"
 	"loadstone/lab/series"
+	"loadstone/lab/topology"
 	"loadstone/lab/verdict"
 )
 
@@ -23,6 +24,7 @@ type observed struct {
 	speed        *result.Speed // the machine's; nil if it is not known
 	// measured is false if no rate held: then only curve, warnings and conditions count.
 	measured   bool
+	unwatched  bool          // no machine was seen
 	capacity   float64       // iterations/s; 0 if no rate held
 	rejected   float64       // the lowest that the system did not sustain; 0 if it is not known
 	edge       float64       // where all attempts put it; capacity itself where the search found but a lower bound
@@ -229,9 +231,16 @@ func summary(l load.Latency) result.Percentiles {
 // watched works out what each component used while the load was measured.
 func (o *observed) watched(w watched, t archive.Trial, r *load.Result) error {
 	span, ok := probe.Over(w.samples, r.From, r.To)
-	if !ok {
+	if o.unwatched = len(w.samples) == 0 && !slices.ContainsFunc(t.Instances, isSeen); o.unwatched {
+		span.Instances = map[string]probe.Usage{}
+	} else if !ok {
 		return fmt.Errorf("the probe's samples do not cover the measured span from %s to %s",
 			r.From.Format(time.RFC3339Nano), r.To.Format(time.RFC3339Nano))
+	}
+	for _, in := range t.Instances {
+		if in.Unseen {
+			span.Instances[in.Name] = probe.Usage{} // it tells of its resources
+		}
 	}
 	o.machineBusy, o.probeCPU, o.overflows = span.MachineBusy, span.Self, span.ListenOverflows
 	o.conditions = conditions(w.samples, span, r)
@@ -258,11 +267,13 @@ func (o *observed) watched(w watched, t archive.Trial, r *load.Result) error {
 	return nil
 }
 
+func isSeen(in topology.Instance) bool { return !in.Unseen }
+
 // component works out demand, bound and saturation of one service. The
 // instance that used most CPU, the hottest, sets the bound: it reaches its
 // limit first.
 func component(t archive.Trial, service string, span probe.Span, r *load.Result) verdict.Component {
-	c := verdict.Component{Name: service}
+	c := verdict.Component{Name: service, Unseen: true}
 	// Demand is for each iteration, as capacity is counted in iterations. Where
 	// an iteration is one request it is for each request.
 	seconds, done := r.Seconds(), float64(r.IterationsInTime)
@@ -273,6 +284,10 @@ func component(t archive.Trial, service string, span probe.Span, r *load.Result)
 			continue
 		}
 		c.Instances++
+		if in.Unseen {
+			continue
+		}
+		c.Unseen = false
 		c.MemoryBytes = max(c.MemoryBytes, u.Memory)
 		total += u.CPU.Seconds()
 		user += u.User.Seconds()

@@ -74,7 +74,10 @@ func limits(v *result.Variant, name string) string {
 			continue
 		}
 		share := "unlimited"
-		if c.LimitCPUs > 0 {
+		switch {
+		case c.Unseen:
+			share = "not seen"
+		case c.LimitCPUs > 0:
 			share = format.Setting(c.LimitCPUs) + " CPU"
 		}
 		return fmt.Sprintf("%d × %s", c.Instances, share)

@@ -123,6 +123,9 @@ func find(r *result.Result, variant string) (*result.Variant, error) {
 func (s *System) stations(r *result.Result, family []*result.Variant, figures []result.Figure) error {
 	v := family[0]
 	for _, c := range v.Components {
+		if c.Unseen {
+			return fmt.Errorf("what %s used in variant %s of run %s was not seen, and nothing can be predicted without it", c.Name, v.Name, s.Run)
+		}
 		var skews []float64
 		for _, f := range figures {
 			i := slices.IndexFunc(f.Components, func(o verdict.Component) bool { return o.Name == c.Name })

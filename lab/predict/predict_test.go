@@ -211,6 +211,11 @@ func TestWarnings(t *testing.T) {
 	if a := ask(t, of(t, res, ""), "api.replicas=10"); !strings.Contains(strings.Join(a.Warnings, "\n"), "the measured machine has 1") {
 		t.Errorf("warnings %q, want one about the machine", a.Warnings)
 	}
+	blind := derive(t, world.variant("v", 2, 6))
+	blind.Variants[0].Components[0].Unseen = true
+	if _, err := Of(blind, "run", ""); err == nil || !strings.Contains(err.Error(), "what api used in variant v of run run was not seen") {
+		t.Errorf("got %v", err)
+	}
 	none := world.variant("v", 2, 2)
 	clear(none.Capacities)
 	if _, err := Of(derive(t, none), "run", ""); err == nil || !strings.Contains(err.Error(), "held no rate") {

@@ -67,7 +67,9 @@ func newDemandCharts(r *result.Result) *demandCharts {
 		for j := range v.Components {
 			component := &v.Components[j]
 			row := newDemandRow(component, measuredRate(v), most.High)
-			row.Demand = format.LatencyNumber(component.DemandMS * scale)
+			if row.Demand = format.LatencyNumber(component.DemandMS * scale); component.Unseen {
+				row.Demand = format.Missing
+			}
 			row.Limiting = v.Verdict.LimitedBy(component.Name, "")
 			c.Rows = append(c.Rows, row)
 			for k := range component.Resources {
@@ -112,6 +114,9 @@ func newDemandRow(c *verdict.Component, rate, most float64) demandRow {
 func shareText(c *verdict.Component) string {
 	if c.LimitCPUs > 0 && format.Finite(c.LimitCPUs) {
 		return fmt.Sprintf("%d × %s CPU", c.Instances, format.Setting(c.LimitCPUs))
+	}
+	if c.Unseen {
+		return format.Plural(c.Instances, "instance") + ", not seen"
 	}
 	return format.Plural(c.Instances, "instance") + ", no CPU limit"
 }

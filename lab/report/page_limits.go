@@ -81,6 +81,9 @@ func newComponentRow(c *verdict.Component) componentRow {
 		Name: c.Name, Share: shareText(c), Busy: format.Missing, BusyBar: barLength(0),
 		Throttled: format.Percent(c.Throttled), ThrBar: barLength(c.Throttled), Waited: format.Missing, Memory: format.Missing,
 	}
+	if c.Unseen {
+		row.Throttled = format.Missing
+	}
 	if c.MemoryBytes > 0 {
 		row.Memory = format.Bytes(c.MemoryBytes)
 	}

@@ -25,6 +25,22 @@ func (m *moving) Instances() []topology.Instance {
 	return []topology.Instance{{Name: "api-1", MetricsURL: *m.url.Load()}}
 }
 
+// watched is a system with a host.
+type watched struct{ moving }
+
+func (*watched) Hosts() []host.Host { return make([]host.Host, 1) }
+
+func TestInstancesWithoutAHostAreUnseen(t *testing.T) {
+	t.Parallel()
+	var blind moving
+	var seen watched
+	blind.url.Store(new(""))
+	seen.url.Store(new(""))
+	if a, b := instancesOf(&blind), instancesOf(&seen); len(a) != 1 || !a[0].Unseen || len(b) != 1 || b[0].Unseen {
+		t.Errorf("got %+v without a host and %+v with one", a, b)
+	}
+}
+
 // The metrics of an instance are read where it is, after a fault as well.
 func TestMetricsAreReadWhereAnInstanceIs(t *testing.T) {
 	t.Parallel()

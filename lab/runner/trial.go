@@ -73,7 +73,7 @@ func (k *execution) runTrial(ctx context.Context, dir string, t *archive.Trial) 
 		return err
 	}
 	defer func() { err = errors.Join(err, up.Down(context.WithoutCancel(ctx))) }()
-	t.Instances, t.Warnings = up.Instances(), up.Warnings()
+	t.Instances, t.Warnings = instancesOf(up), up.Warnings()
 	t.LimitsEnforced = enforced(t.Instances)
 
 	// An instance that ends by itself ends the trial.
@@ -101,6 +101,17 @@ func (k *execution) runTrial(ctx context.Context, dir string, t *archive.Trial) 
 		}
 	}
 	return nil
+}
+
+// instancesOf are a system's instances, unseen where there is no host that sees them.
+func instancesOf(up driver.Running) []topology.Instance {
+	all := up.Instances()
+	if len(up.Hosts()) == 0 {
+		for i := range all {
+			all[i].Unseen = true
+		}
+	}
+	return all
 }
 
 func enforced(instances []topology.Instance) bool {

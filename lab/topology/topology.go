@@ -64,6 +64,8 @@ type Instance struct {
 	// none; Enforced says whether the kernel holds it to that.
 	LimitCPUs float64
 	Enforced  bool
+	// Unseen says that its machine tells nothing of it: all that is known of it is what it tells itself.
+	Unseen    bool `json:",omitempty"`
 	StartedAt time.Time
 	ReadyAt   time.Time
 }

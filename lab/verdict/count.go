@@ -148,7 +148,7 @@ func (c *counted) undecided(in Input, heard []Witness) string {
 			"what limits is a lock or a pool that no x-resources tell of, a single thread, a disk, or a service outside the file."
 	case len(c.order) == 0 && !in.anyNamed(heard):
 		return "No component was near the limit of its CPU share or of a resource that it declares: " +
-			"the objectives were missed for another reason, such as waiting, or a lock or a pool that no x-resources tell of."
+			"the objectives were missed for another reason, such as waiting, or a lock or a pool that no x-resources tell of" + in.butUnseen() + "."
 	case len(c.order) == 1 && slices.Contains(c.single, c.order[0]):
 		return fmt.Sprintf("%s may be the limit, but one counter alone says so: demand and saturation read the same one. "+
 			"Let it be changed under load, or declare who waits for it.", limitNames(c.order)[0])

@@ -71,8 +71,11 @@ type Input struct {
 
 // Component is one service at the variant's capacity.
 type Component struct {
-	Name      string  `json:"name"`
-	Instances int     `json:"instances"`
+	Name      string `json:"name"`
+	Instances int    `json:"instances"`
+	// Unseen says that no machine told what it used: all that is known of it is what it tells of its
+	// resources, and the figures of CPU and memory are of nothing.
+	Unseen    bool    `json:"unseen,omitempty"`
 	LimitCPUs float64 `json:"limit_cpus"` // of one instance; 0 if unlimited
 	// DemandMS is CPU time per iteration in milliseconds: of the whole
 	// component, over all its instances.

@@ -71,6 +71,20 @@ func (w *Witness) nameLimits(limits []limit) {
 	}
 }
 
+// butUnseen says, behind a sentence on all components, of which of them it says nothing.
+func (in Input) butUnseen() string {
+	var unseen []string
+	for i := range in.Components {
+		if in.Components[i].Unseen {
+			unseen = append(unseen, in.Components[i].Name)
+		}
+	}
+	if len(unseen) == 0 {
+		return ""
+	}
+	return "; what " + list(unseen) + " used was not seen"
+}
+
 // demand names the limit with the lowest bound, if that bound explains the
 // capacity, and with it those whose bounds are as low. A pool or a lock is held
 // while a CPU is waited for, so where bounds are that close, the CPU counts.
@@ -78,7 +92,7 @@ func demand(in Input, limits []limit) Witness {
 	w := Witness{Name: Demanding}
 	limited := slices.DeleteFunc(slices.Clone(limits), func(l limit) bool { return l.bound <= 0 })
 	if len(limited) == 0 {
-		w.Evidence = "no component with a CPU share used measurable CPU time"
+		w.Evidence = "no component with a CPU share used measurable CPU time" + in.butUnseen()
 		return w
 	}
 	slices.SortStableFunc(limited, func(a, b limit) int { return cmp.Compare(a.bound, b.bound) })
@@ -171,7 +185,7 @@ func saturation(in Input, limits []limit) Witness {
 	slices.SortStableFunc(saturated, func(a, b limit) int { return cmp.Compare(b.busy, a.busy) })
 	switch {
 	case len(saturated) == 0:
-		w.Evidence = "no component was saturated" + coolest(limits)
+		w.Evidence = "no component was saturated" + coolest(limits) + in.butUnseen()
 		above := saturatedAbove(limits)
 		for _, l := range above {
 			w.Evidence += fmt.Sprintf("; at %s, which was not sustained, %s", in.rate(l.component.Missed.Rate), evidenceOf(l.component.atMissed()))

@@ -218,7 +218,7 @@ func (r *Running) take(i int, f agent.Found) {
 	switch {
 	case f.Unseen != "":
 		r.warnings = append(r.warnings, fmt.Sprintf("%s is not seen but for its metrics: %s", in.Name, f.Unseen))
-		in.LimitCPUs = 0
+		in.Unseen, in.LimitCPUs = true, 0
 		return
 	case f.Note != "":
 		r.warnings = append(r.warnings, in.Name+": "+f.Note)

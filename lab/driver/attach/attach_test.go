@@ -95,6 +95,9 @@ services:
 	var names []string
 	for _, in := range r.Instances() {
 		names = append(names, in.Name)
+		if in.Unseen != (in.Service == "store") {
+			t.Errorf("%s: unseen: %v", in.Name, in.Unseen)
+		}
 		if in.Service == "api" && (in.PID != os.Getpid() || in.MetricsURL != "http://127.0.0.1:9100/metrics" || in.Enforced) {
 			t.Errorf("got %+v", in)
 		}

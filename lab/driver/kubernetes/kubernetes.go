@@ -181,6 +181,15 @@ func (d Driver) Up(ctx context.Context, c driver.Config) (driver.Running, error)
 	return r, nil
 }
 
+// Instances are those of Running. Some of them may be unseen by the agents.
+func (r *Running) Instances() []topology.Instance {
+	all := r.Core.Instances()
+	for i := range all {
+		all[i].Unseen = r.agents != nil && r.byName[all[i].Name].byAgent() == nil
+	}
+	return all
+}
+
 // Hosts is the machine that the pods run on, or their nodes as one; none if they cannot be seen.
 func (r *Running) Hosts() []host.Host {
 	switch {
