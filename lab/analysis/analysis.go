@@ -41,7 +41,7 @@ func Derive(r *archive.Run) (*result.Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, t := range seen {
+		for _, t := range sighted(seen) {
 			costs = append(costs, t.probeCPU)
 		}
 		res.Variants = append(res.Variants, summarise(exp, v, seen, r.Environment.Cores))
@@ -307,23 +307,26 @@ func sighted(trials []observed) []observed {
 func components(trials []observed) []verdict.Component {
 	out := make([]verdict.Component, len(trials[0].components))
 	for i := range out {
-		var seen []verdict.Component
+		var all []verdict.Component
 		for _, t := range trials {
-			seen = append(seen, t.components[i])
+			all = append(all, t.components[i])
 		}
-		if some := slices.DeleteFunc(slices.Clone(seen), func(c verdict.Component) bool { return c.Unseen }); len(some) > 0 {
-			seen = some
+		told := medians(all, func(c *verdict.Component) []*float64 { return []*float64{&c.Visits, &c.CollectMS} })
+		seen := slices.DeleteFunc(slices.Clone(all), verdict.Component.NoneSeen)
+		if len(seen) == 0 {
+			seen = all
 		}
 		c := medians(seen, func(c *verdict.Component) []*float64 {
 			return []*float64{
-				&c.DemandMS, &c.UserMS, &c.SystemMS, &c.HottestMS, &c.Visits, &c.Busy, &c.Throttled,
-				&c.RunDelay, &c.ThreadBusy, &c.CollectMS, &c.MemoryStall, &c.MemoryFails, &c.MajorFaults, &c.DiskBytes, &c.Stranded,
+				&c.DemandMS, &c.UserMS, &c.SystemMS, &c.HottestMS, &c.Busy, &c.Throttled,
+				&c.RunDelay, &c.ThreadBusy, &c.MemoryStall, &c.MemoryFails, &c.MajorFaults, &c.DiskBytes, &c.Stranded,
 			}
 		})
+		c.Visits, c.CollectMS = told.Visits, told.CollectMS
 		c.OOMKills = uint64(medianOf(seen, func(c verdict.Component) float64 { return float64(c.OOMKills) }))
 		c.MemoryBytes = uint64(medianOf(seen, func(c verdict.Component) float64 { return float64(c.MemoryBytes) }))
 		c.Bound, c.BoundLow, c.BoundHigh, c.BoundTrials = bounded(seen, func(c verdict.Component) float64 { return c.Bound })
-		c.Resources, c.Work, c.Missed = joinResources(seen), joinWork(seen), joinMissed(seen)
+		c.Resources, c.Work, c.Missed = joinResources(all), joinWork(seen), joinMissed(seen)
 		out[i] = c
 	}
 	return out

@@ -49,8 +49,10 @@ type planted struct {
 	// publishes of them after so many seconds.
 	resources []topology.Resource
 	tells     func(seconds float64) map[string]float64
-	// unseen is in how many trials nothing was seen, the first ones.
+	// unseen is in how many trials nothing was seen, the first ones; hidden whether nothing is ever seen of
+	// the last instance.
 	unseen int
+	hidden bool
 }
 
 // write makes a whole run of two trials for each variant.
@@ -103,7 +105,7 @@ func writeTrial(t *testing.T, d *archive.Dir, p archive.Planned, v planted) {
 	}
 	unseen := p.Round <= v.unseen
 	for i := range trial.Instances {
-		trial.Instances[i].Unseen = unseen
+		trial.Instances[i].Unseen = unseen || v.hidden && i == len(trial.Instances)-1
 	}
 	if err := d.WriteTrial(trial); err != nil {
 		t.Fatal(err)
@@ -144,6 +146,9 @@ func writeSamples(t *testing.T, dir string, v planted, unseen bool) {
 			Self: time.Duration(0.005 * s * 1e9),
 		}
 		for j := range v.instances {
+			if v.hidden && j == v.instances-1 {
+				continue // an agent tells of what it finds
+			}
 			share := s * v.capacity / float64(v.instances)
 			if j == 0 {
 				share *= 1 + v.tilt
@@ -262,19 +267,44 @@ func TestUnseen(t *testing.T) {
 		"two": {capacity: 4800, demand: 50 * time.Microsecond, instances: 1, unseen: 1},
 	})
 	one, two := res.Variants[0], res.Variants[1]
-	if one.Capacity.Value != 4800 || one.Verdict.Status != verdict.Undecided || !strings.HasSuffix(one.Verdict.Summary, "; what api used was not seen.") {
+	if one.Capacity.Value != 4800 || one.Verdict.Status != verdict.Undecided || !strings.HasPrefix(one.Verdict.Summary, "What the components used was not seen: ") {
 		t.Errorf("capacity %+v, verdict %+v, want 4800 and that nothing was seen", one.Capacity, one.Verdict)
 	}
 	for _, w := range one.Verdict.Witnesses {
-		if (w.Name == verdict.Demanding || w.Name == verdict.Saturating) && !strings.HasSuffix(w.Evidence, "; what api used was not seen") {
+		if !strings.HasPrefix(w.Evidence, "no component that was seen ") || !strings.HasSuffix(w.Evidence, "; what api used was not seen") {
 			t.Errorf("%s: %q of what was not seen", w.Name, w.Evidence)
 		}
 	}
-	if c := one.Components[0]; !c.Unseen || c.Instances != 1 || c.LimitCPUs != 0 || c.Bound != 0 || c.DemandMS != 0 {
-		t.Errorf("component %+v, want one of which nothing was seen", c)
+	if c := one.Components[0]; c.Unseen != 1 || c.Instances != 1 || c.LimitCPUs != 0 || c.Bound != 0 || c.DemandMS != 0 || c.Missed != nil || !one.Conditions.Unwatched {
+		t.Errorf("component %+v, conditions %+v; want those of which nothing was seen", c, one.Conditions)
 	}
-	if c := two.Components[0]; two.Verdict.Component != "api" || !near(c.DemandMS, 0.05, 0.001) || !near(c.Bound, 5000, 0.001) || !near(two.Conditions.MachineBusy, 0.125, 0.001) {
+	if c := two.Components[0]; two.Verdict.Component != "api" || !near(c.DemandMS, 0.05, 0.001) || !near(c.Bound, 5000, 0.001) || !near(two.Conditions.MachineBusy, 0.125, 0.001) || two.Conditions.Unwatched {
 		t.Errorf("verdict %+v, component %+v, machine %v busy; want those of the trial that was watched", two.Verdict, c, two.Conditions.MachineBusy)
+	}
+}
+
+// Of a service one of whose instances nobody sees it is neither said that the others do its work, nor that it does none.
+func TestPartlyUnseen(t *testing.T) {
+	t.Parallel()
+	res := derive(t, map[string]planted{
+		"one": {capacity: 9000, demand: 50 * time.Microsecond, instances: 2, hidden: true},
+		"two": {capacity: 2000, demand: 50 * time.Microsecond, instances: 2, hidden: true},
+	})
+	one, two := res.Variants[0], res.Variants[1]
+	if c := one.Components[0]; c.Instances != 2 || c.Unseen != 1 || c.NoneSeen() || !near(c.HottestMS, c.DemandMS, 0.001) {
+		t.Errorf("component %+v, want one of two instances seen", c)
+	}
+	said := strings.Join(append(one.Warnings, one.Verdict.Advice, one.Verdict.Witnesses[0].Evidence), "\n")
+	if strings.Contains(said, "gets no requests") || strings.Contains(said, "balance") || strings.Contains(said, "hottest") || !strings.Contains(one.Verdict.Advice, "what 1 of 2 instances of api used was not seen") {
+		t.Errorf("it is said:\n%s", said)
+	}
+	if !strings.HasPrefix(two.Verdict.Summary, "no component that was seen") && !strings.HasPrefix(two.Verdict.Summary, "No component that was seen") {
+		t.Errorf("verdict %q", two.Verdict.Summary)
+	}
+	for _, series := range one.Timeline.Series {
+		if series.Name == "api-2" {
+			t.Error("what was not seen is drawn")
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func idlers(t archive.Trial, span probe.Span, length time.Duration, scaled scali
 	}
 	var warnings []string
 	for _, in := range t.Instances {
-		if scaled.has(in.Service) {
+		if in.Unseen || scaled.has(in.Service) {
 			continue
 		}
 		u, ok := span.Instances[in.Name]

@@ -160,8 +160,12 @@ func conditions(samples []host.Sample, span probe.Span, r *load.Result) result.C
 func joinConditions(trials []observed) *result.Conditions {
 	joined := medians(sighted(trials), func(t *observed) []*float64 {
 		c := &t.conditions
-		return []*float64{&c.MachineBusy, &c.ProbeCPU, &c.Outside, &c.Interrupts, &c.Stolen, &c.Working, &c.Late, &c.LateMS, &c.SampleSeconds}
+		return []*float64{&c.MachineBusy, &c.ProbeCPU, &c.Outside, &c.Interrupts, &c.Stolen, &c.SampleSeconds}
 	}).conditions
+	generator := medians(trials, func(t *observed) []*float64 {
+		return []*float64{&t.conditions.Working, &t.conditions.Late, &t.conditions.LateMS}
+	}).conditions
+	joined.Working, joined.Late, joined.LateMS = generator.Working, generator.Late, generator.LateMS
 	joined.Invalid, joined.Outsiders = nil, joinOutsiders(trials)
 	for _, t := range trials {
 		joined.GapSeconds = max(joined.GapSeconds, t.conditions.GapSeconds)

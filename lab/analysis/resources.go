@@ -94,7 +94,7 @@ func overcounted(c *verdict.Component) (warnings []string) {
 		sum += w.DemandMS
 		names = append(names, w.Name)
 	}
-	if sum <= (1+countedMore)*c.DemandMS {
+	if c.Unseen > 0 || sum <= (1+countedMore)*c.DemandMS {
 		return nil
 	}
 	c.Work = nil

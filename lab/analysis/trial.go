@@ -244,14 +244,16 @@ func (o *observed) watched(w watched, t archive.Trial, r *load.Result) error {
 	}
 	o.machineBusy, o.probeCPU, o.overflows = span.MachineBusy, span.Self, span.ListenOverflows
 	o.conditions = conditions(w.samples, span, r)
-	o.conditions.Outsiders = t.Outsiders
+	o.conditions.Outsiders, o.conditions.Unwatched = t.Outsiders, o.unwatched
 	seen := tries(t, w.samples)
 	above := justAbove(seen, o.capacity)
 	o.warnings = append(o.warnings, idlers(t, span, r.To.Sub(r.From), o.scaled)...)
 	services, names := instancesByService(t, span)
 	for _, s := range services {
 		c := component(t, s, span, r)
-		c.Missed = missedAt(above, t, s)
+		if !c.NoneSeen() {
+			c.Missed = missedAt(above, t, s)
+		}
 		if c.Stranded = stranded(t, s, seen); c.Stranded > 0 {
 			c.Bound *= 1 - c.Stranded
 		}
@@ -273,7 +275,7 @@ func isSeen(in topology.Instance) bool { return !in.Unseen }
 // instance that used most CPU, the hottest, sets the bound: it reaches its
 // limit first.
 func component(t archive.Trial, service string, span probe.Span, r *load.Result) verdict.Component {
-	c := verdict.Component{Name: service, Unseen: true}
+	c := verdict.Component{Name: service}
 	// Demand is for each iteration, as capacity is counted in iterations. Where
 	// an iteration is one request it is for each request.
 	seconds, done := r.Seconds(), float64(r.IterationsInTime)
@@ -285,9 +287,9 @@ func component(t archive.Trial, service string, span probe.Span, r *load.Result)
 		}
 		c.Instances++
 		if in.Unseen {
+			c.Unseen++
 			continue
 		}
-		c.Unseen = false
 		c.MemoryBytes = max(c.MemoryBytes, u.Memory)
 		total += u.CPU.Seconds()
 		user += u.User.Seconds()
@@ -346,12 +348,15 @@ func timeline(t archive.Trial, samples []host.Sample) result.Timeline {
 	if len(samples) < 2 {
 		return tl
 	}
-	limits := make(map[string]float64)
+	limits, unseen := make(map[string]float64), make(map[string]bool)
 	for _, in := range t.Instances {
-		limits[in.Name] = in.LimitCPUs
+		limits[in.Name], unseen[in.Name] = in.LimitCPUs, in.Unseen
 	}
-	for _, in := range samples[0].Instances {
-		tl.Series = append(tl.Series, result.TimelineSeries{Name: in.Name, LimitCPUs: limits[in.Name]})
+	var at []int // of each series in a sample
+	for i, in := range samples[0].Instances {
+		if !unseen[in.Name] {
+			tl.Series, at = append(tl.Series, result.TimelineSeries{Name: in.Name, LimitCPUs: limits[in.Name]}), append(at, i)
+		}
 	}
 	generator := result.TimelineSeries{Name: "load generator"}
 	step := max(1, (len(samples)+timelinePoints-1)/timelinePoints)
@@ -359,8 +364,8 @@ func timeline(t archive.Trial, samples []host.Sample) result.Timeline {
 		a, b := samples[i-step], samples[i]
 		m := during(t.Measures, b.At)
 		tl.Seconds = append(tl.Seconds, b.At.Sub(t.Started).Seconds())
-		for j := range tl.Series {
-			tl.Series[j].CPU = append(tl.Series[j].CPU, cores(b.Instances[j].CPU-a.Instances[j].CPU, b.At.Sub(a.At)))
+		for j, k := range at {
+			tl.Series[j].CPU = append(tl.Series[j].CPU, cores(b.Instances[k].CPU-a.Instances[k].CPU, b.At.Sub(a.At)))
 		}
 		rate, busy := 0.0, 0.0
 		if m != nil {

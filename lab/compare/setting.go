@@ -75,8 +75,8 @@ func limits(v *result.Variant, name string) string {
 		}
 		share := "unlimited"
 		switch {
-		case c.Unseen:
-			share = "not seen"
+		case c.NoneSeen():
+			return fmt.Sprintf("%d, not seen", c.Instances)
 		case c.LimitCPUs > 0:
 			share = format.Setting(c.LimitCPUs) + " CPU"
 		}

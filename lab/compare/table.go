@@ -157,7 +157,7 @@ func (t *tabler) demand(pairs, withBaseline []pair) error {
 func demandOf(v *result.Variant, component string) []stats.Trial {
 	return trials(v, func(f result.Figure) float64 {
 		for _, c := range f.Components {
-			if c.Name == component {
+			if c.Name == component && c.Unseen == 0 {
 				return c.DemandMS
 			}
 		}
@@ -169,6 +169,9 @@ func total(v *result.Variant) []stats.Trial {
 	return trials(v, func(f result.Figure) float64 {
 		sum := 0.0
 		for _, c := range f.Components {
+			if c.Unseen > 0 {
+				return 0 // which is left out
+			}
 			sum += c.DemandMS
 		}
 		return sum

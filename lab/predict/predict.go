@@ -123,8 +123,8 @@ func find(r *result.Result, variant string) (*result.Variant, error) {
 func (s *System) stations(r *result.Result, family []*result.Variant, figures []result.Figure) error {
 	v := family[0]
 	for _, c := range v.Components {
-		if c.Unseen {
-			return fmt.Errorf("what %s used in variant %s of run %s was not seen, and nothing can be predicted without it", c.Name, v.Name, s.Run)
+		if c.Unseen > 0 {
+			return fmt.Errorf("not all of what %s used in variant %s of run %s was seen, and nothing can be predicted without it", c.Name, v.Name, s.Run)
 		}
 		var skews []float64
 		for _, f := range figures {

@@ -212,8 +212,8 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("warnings %q, want one about the machine", a.Warnings)
 	}
 	blind := derive(t, world.variant("v", 2, 6))
-	blind.Variants[0].Components[0].Unseen = true
-	if _, err := Of(blind, "run", ""); err == nil || !strings.Contains(err.Error(), "what api used in variant v of") {
+	blind.Variants[0].Components[0].Unseen = 1
+	if _, err := Of(blind, "run", ""); err == nil || !strings.Contains(err.Error(), "not all of what api used in variant v of") {
 		t.Errorf("got %v", err)
 	}
 	none := world.variant("v", 2, 2)

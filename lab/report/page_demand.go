@@ -67,7 +67,7 @@ func newDemandCharts(r *result.Result) *demandCharts {
 		for j := range v.Components {
 			component := &v.Components[j]
 			row := newDemandRow(component, measuredRate(v), most.High)
-			if row.Demand = format.LatencyNumber(component.DemandMS * scale); component.Unseen {
+			if row.Demand = format.LatencyNumber(component.DemandMS * scale); component.NoneSeen() {
 				row.Demand = format.Missing
 			}
 			row.Limiting = v.Verdict.LimitedBy(component.Name, "")
@@ -115,7 +115,7 @@ func shareText(c *verdict.Component) string {
 	if c.LimitCPUs > 0 && format.Finite(c.LimitCPUs) {
 		return fmt.Sprintf("%d × %s CPU", c.Instances, format.Setting(c.LimitCPUs))
 	}
-	if c.Unseen {
+	if c.NoneSeen() {
 		return format.Plural(c.Instances, "instance") + ", not seen"
 	}
 	return format.Plural(c.Instances, "instance") + ", no CPU limit"

@@ -81,7 +81,7 @@ func newComponentRow(c *verdict.Component) componentRow {
 		Name: c.Name, Share: shareText(c), Busy: format.Missing, BusyBar: barLength(0),
 		Throttled: format.Percent(c.Throttled), ThrBar: barLength(c.Throttled), Waited: format.Missing, Memory: format.Missing,
 	}
-	if c.Unseen {
+	if c.NoneSeen() {
 		row.Throttled = format.Missing
 	}
 	if c.MemoryBytes > 0 {

@@ -75,6 +75,16 @@ func worstCondition(r *result.Result, of func(*result.Conditions) float64) (floa
 	})
 }
 
+// worstOfMachine is that of the variants whose machine was seen.
+func worstOfMachine(r *result.Result, of func(*result.Conditions) float64) (float64, string, bool) {
+	return worst(r, func(v *result.Variant) (float64, bool) {
+		if v.Conditions == nil || v.Conditions.Unwatched {
+			return 0, false
+		}
+		return of(v.Conditions), true
+	})
+}
+
 // at says of which variant a figure is, where there are several.
 func ofVariant(r *result.Result, name string) string {
 	if len(r.Variants) == 1 {
@@ -164,7 +174,7 @@ func invalidTrials(r *result.Result) string {
 
 func machineChecks(r *result.Result) []check {
 	var checks []check
-	if busy, name, ok := worstCondition(r, func(c *result.Conditions) float64 { return c.MachineBusy }); ok {
+	if busy, name, ok := worstOfMachine(r, func(c *result.Conditions) float64 { return c.MachineBusy }); ok {
 		checks = append(checks, check{Name: "Machine", Good: busy <= fullMachine,
 			Value: format.Percent(busy) + " of all cores busy" + ofVariant(r, name) + ", time given to other guests included",
 			Why:   "Beyond " + format.Percent(fullMachine) + ", what limits may be the machine that all components share."})
@@ -174,7 +184,7 @@ func machineChecks(r *result.Result) []check {
 			Why: "How long the same work took before and after each trial. Where it takes more CPU time, requests may as well."})
 	}
 	cores := float64(r.Environment.Cores)
-	if outside, name, ok := worstCondition(r, func(c *result.Conditions) float64 { return c.Outside }); ok && cores > 0 {
+	if outside, name, ok := worstOfMachine(r, func(c *result.Conditions) float64 { return c.Outside }); ok && cores > 0 {
 		good, who := outside <= mostOutside*cores, ""
 		if i := slices.IndexFunc(r.Variants, func(v result.Variant) bool { return v.Name == name }); !good {
 			who, _ = r.Variants[i].Conditions.MostOutside()
@@ -210,7 +220,7 @@ func costChecks(r *result.Result) []check {
 			Value: strings.TrimSpace(format.Percent(share)+" of the machine ("+format.Measured(cost)+" cores) "+when) + ofVariant(r, name),
 			Why:   "Up to " + format.Percent(mostCost) + " leave the figures alone."})
 	}
-	cost, name, ok := worstCondition(r, func(c *result.Conditions) float64 { return c.ProbeCPU })
+	cost, name, ok := worstOfMachine(r, func(c *result.Conditions) float64 { return c.ProbeCPU })
 	if !ok && len(r.Variants) > 0 {
 		cost, name, ok = r.Environment.ProbeCPU, "median", r.Environment.ProbeCPU > 0 && format.Finite(r.Environment.ProbeCPU)
 	}

@@ -121,6 +121,8 @@ type Variant struct {
 // the median over trials, at capacity or under the load as written, and
 // GapSeconds the most.
 type Conditions struct {
+	// Unwatched says that the machine was not seen: what follows of it is 0.
+	Unwatched   bool    `json:"unwatched,omitempty"`
 	MachineBusy float64 `json:"machine_busy"` // share of all cores in use, 0 to 1
 	ProbeCPU    float64 `json:"probe_cpu"`    // what watching cost, in cores
 	// Outside is what the machine did for neither the system, nor the load

@@ -94,6 +94,11 @@ func TestWhatIsNotSeenIsNotScaled(t *testing.T) {
 		t.Error("load is offered")
 		return nil, nil, nil
 	})(t.Context())
+	partly := *m
+	partly.up, partly.trial = &watched{}, &archive.Trial{Planned: m.trial.Planned, Instances: []topology.Instance{{Service: "api", Name: "api-1"}, {Service: "api", Name: "api-2", Unseen: true}}}
+	if _, _, other := partly.whileScaled(nil)(t.Context()); other == nil || err == nil || other.Error() != err.Error() {
+		t.Errorf("one of two replicas is unseen: got %v, want %v", other, err)
+	}
 	if want := "x-autoscale of api follows what its instances use of their CPU, which is not seen from here; run loadstone on the machine that they are on"; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}

@@ -211,7 +211,11 @@ type component struct {
 func components(instances []topology.Instance, runs map[string]int, limiter func(instance string) host.Host) []component {
 	var out []component
 	for _, in := range instances {
-		if runs[in.Service] == 0 {
+		// A part of a service says nothing of the whole.
+		elsewhere := func(other topology.Instance) bool {
+			return other.Service == in.Service && other.Unseen && limiter(other.Name) == nil
+		}
+		if runs[in.Service] == 0 || slices.ContainsFunc(instances, elsewhere) {
 			continue
 		}
 		h := limiter(in.Name)

@@ -167,15 +167,18 @@ func TestComponentsAreServicesThatRunAndCanBeLimited(t *testing.T) {
 		{Service: "api", Name: "api-2", LimitCPUs: 0.5, Enforced: true},
 		{Service: "db", Name: "db-1"},
 		{Service: "gone", Name: "gone-1"},
+		{Service: "pods", Name: "pods-1", Unseen: true}, // whose limits the cluster changes
+		{Service: "half", Name: "half-1"},
+		{Service: "half", Name: "half-2", Unseen: true},
 	}
 	limits := func(instance string) host.Host {
-		if instance == "gone-1" {
+		if instance == "gone-1" || instance == "half-2" {
 			return nil
 		}
 		return machine{cores: 4}
 	}
-	out := components(instances, map[string]int{"api": 2, "db": 1, "gone": 1}, limits)
-	if len(out) != 2 || out[0].name != "api" || len(out[0].instances) != 2 || out[0].cores != 0.5 || out[1].name != "db" || out[1].cores != 0 {
+	out := components(instances, map[string]int{"api": 2, "db": 1, "gone": 1, "pods": 1, "half": 2}, limits)
+	if len(out) != 3 || out[2].name != "pods" || out[0].name != "api" || len(out[0].instances) != 2 || out[0].cores != 0.5 || out[1].name != "db" || out[1].cores != 0 {
 		t.Fatalf("got %+v", out)
 	}
 	k := out[0].knob(reading{cpu: 600 * time.Millisecond, at: time.Time{}.Add(time.Second)})

@@ -27,13 +27,13 @@ func advice(in Input, limits []limit, first limit) string {
 	}
 	next := nextLimit(limits, first)
 	if next == nil {
-		return fmt.Sprintf("%s → %s +%.0f %%; no other upper bound is known.", change, about, 100*(factor-1))
+		return fmt.Sprintf("%s → %s +%.0f %%; no other upper bound is known%s.", change, about, 100*(factor-1), in.butUnseen())
 	}
 	who := limitNames([]Limit{next.Limit})[0]
 	if next.bound < factor*first.bound {
-		return fmt.Sprintf("%s → %s +%.0f %%, then %s limits at %s.", change, about, 100*max(0, next.bound/first.bound-1), who, in.rate(next.bound))
+		return fmt.Sprintf("%s → %s +%.0f %%, then %s limits at %s%s.", change, about, 100*max(0, next.bound/first.bound-1), who, in.rate(next.bound), in.butUnseen())
 	}
-	return fmt.Sprintf("%s → %s +%.0f %%; %s would limit at %s.", change, about, 100*(factor-1), who, in.rate(next.bound))
+	return fmt.Sprintf("%s → %s +%.0f %%; %s would limit at %s%s.", change, about, 100*(factor-1), who, in.rate(next.bound), in.butUnseen())
 }
 
 // uneven says whether one instance limits because it does more than its part, or some workers of a stage.
@@ -101,6 +101,9 @@ func (in Input) explainsHolding(l *limit) (share float64, known bool) {
 		return 0, false
 	}
 	for _, c := range in.Components {
+		if c.Name != l.Component && c.Unseen > 0 {
+			return 0, false
+		}
 		if c.Name != l.Component {
 			share += c.DemandMS / l.resource.DemandMS
 		}

@@ -146,8 +146,10 @@ func (c *counted) undecided(in Input, heard []Witness) string {
 	case len(c.order) == 0 && c.byElimination:
 		return "Changing the CPU of every component moved nothing, and no resource that a component declares was at its limit: " +
 			"what limits is a lock or a pool that no x-resources tell of, a single thread, a disk, or a service outside the file."
+	case len(c.order) == 0 && !in.anyNamed(heard) && !slices.ContainsFunc(in.Components, func(c Component) bool { return !c.NoneSeen() }):
+		return "What the components used was not seen: a CPU may be the limit, or what no x-resources tell of."
 	case len(c.order) == 0 && !in.anyNamed(heard):
-		return "No component was near the limit of its CPU share or of a resource that it declares: " +
+		return "No " + in.component() + " was near the limit of its CPU share or of a resource that it declares: " +
 			"the objectives were missed for another reason, such as waiting, or a lock or a pool that no x-resources tell of" + in.butUnseen() + "."
 	case len(c.order) == 1 && slices.Contains(c.single, c.order[0]):
 		return fmt.Sprintf("%s may be the limit, but one counter alone says so: demand and saturation read the same one. "+

@@ -72,7 +72,7 @@ func Evaluate(in Input) Verdict {
 		v.Status = LowerBoundOnly
 		v.Summary = fmt.Sprintf("Capacity is at least %s: %s.", in.rate(in.Capacity), in.LowerBound)
 		if len(first) == 0 {
-			v.Summary += " No component showed a limit inside the tested range."
+			v.Summary += " No component showed a limit inside the tested range" + in.butUnseen() + "."
 		}
 	case in.MachineBusy >= MachineFull:
 		v.Status = LowerBoundOnly

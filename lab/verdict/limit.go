@@ -203,7 +203,7 @@ const skewMuch = 1.2
 // skew is how many times an even part of the component's work its hottest instance
 // does: 1 if all do the same, and as many as there are if one does everything.
 func (c Component) skew() float64 {
-	if c.Instances < 2 || c.DemandMS <= 0 {
+	if c.Instances < 2 || c.DemandMS <= 0 || c.Unseen > 0 {
 		return 1
 	}
 	return max(1, c.HottestMS*float64(c.Instances)/c.DemandMS)

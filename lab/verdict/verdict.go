@@ -73,9 +73,9 @@ type Input struct {
 type Component struct {
 	Name      string `json:"name"`
 	Instances int    `json:"instances"`
-	// Unseen says that no machine told what it used: all that is known of it is what it tells of its
-	// resources, and the figures of CPU and memory are of nothing.
-	Unseen    bool    `json:"unseen,omitempty"`
+	// Unseen is how many of its instances no machine tells of. Figures of CPU and memory are of the others,
+	// and 0 where there are none.
+	Unseen    int     `json:"unseen,omitempty"`
 	LimitCPUs float64 `json:"limit_cpus"` // of one instance; 0 if unlimited
 	// DemandMS is CPU time per iteration in milliseconds: of the whole
 	// component, over all its instances.

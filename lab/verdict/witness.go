@@ -71,18 +71,36 @@ func (w *Witness) nameLimits(limits []limit) {
 	}
 }
 
-// butUnseen says, behind a sentence on all components, of which of them it says nothing.
-func (in Input) butUnseen() string {
-	var unseen []string
-	for i := range in.Components {
-		if in.Components[i].Unseen {
-			unseen = append(unseen, in.Components[i].Name)
+// NoneSeen says whether nothing is known of what the component used.
+func (c Component) NoneSeen() bool { return c.Unseen > 0 && c.Unseen == c.Instances }
+
+// unseen are the components of which not all was seen.
+func (in Input) unseen() (names []string) {
+	for _, c := range in.Components {
+		switch {
+		case c.NoneSeen():
+			names = append(names, c.Name)
+		case c.Unseen > 0:
+			names = append(names, fmt.Sprintf("%d of %d instances of %s", c.Unseen, c.Instances, c.Name))
 		}
 	}
-	if len(unseen) == 0 {
-		return ""
+	return names
+}
+
+// component is of whom a sentence speaks that is on all components, as far as they were seen.
+func (in Input) component() string {
+	if len(in.unseen()) > 0 {
+		return "component that was seen"
 	}
-	return "; what " + list(unseen) + " used was not seen"
+	return "component"
+}
+
+// butUnseen says, behind a sentence on all components, of which of them it says nothing.
+func (in Input) butUnseen() string {
+	if names := in.unseen(); len(names) > 0 {
+		return "; what " + list(names) + " used was not seen"
+	}
+	return ""
 }
 
 // demand names the limit with the lowest bound, if that bound explains the
@@ -92,7 +110,7 @@ func demand(in Input, limits []limit) Witness {
 	w := Witness{Name: Demanding}
 	limited := slices.DeleteFunc(slices.Clone(limits), func(l limit) bool { return l.bound <= 0 })
 	if len(limited) == 0 {
-		w.Evidence = "no component with a CPU share used measurable CPU time" + in.butUnseen()
+		w.Evidence = "no " + in.component() + " with a CPU share used measurable CPU time" + in.butUnseen()
 		return w
 	}
 	slices.SortStableFunc(limited, func(a, b limit) int { return cmp.Compare(a.bound, b.bound) })
@@ -185,7 +203,7 @@ func saturation(in Input, limits []limit) Witness {
 	slices.SortStableFunc(saturated, func(a, b limit) int { return cmp.Compare(b.busy, a.busy) })
 	switch {
 	case len(saturated) == 0:
-		w.Evidence = "no component was saturated" + coolest(limits) + in.butUnseen()
+		w.Evidence = "no " + in.component() + " was saturated" + coolest(limits) + in.butUnseen()
 		above := saturatedAbove(limits)
 		for _, l := range above {
 			w.Evidence += fmt.Sprintf("; at %s, which was not sustained, %s", in.rate(l.component.Missed.Rate), evidenceOf(l.component.atMissed()))

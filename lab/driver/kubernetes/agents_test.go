@@ -109,6 +109,32 @@ func sampled(t *testing.T, h host.Host) *host.Sample {
 	return sample
 }
 
+// What an agent does not find is unseen, and the rest is not.
+func TestAgentsFindSomePods(t *testing.T) {
+	t.Parallel()
+	_, _, root, id := sleeper(t)
+	api, db := running(), running()
+	api.ContainerStatuses[0].ContainerID = "containerd://" + id
+	db.ContainerStatuses[0].ContainerID = "containerd://" + strings.Repeat("0", 64)
+	w := newWorld(t, map[string]corev1.PodStatus{"api": api, "db": db})
+	serving := w.watching(root)
+	up, err := w.up(t.Context(), system(t, `services: {api: {image: shop}, db: {image: shop}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := strings.Join(up.Warnings(), "\n"); !strings.Contains(said, "db-1 is not seen but for its metrics: ") || strings.Contains(said, "api-1") {
+		t.Errorf("got warnings %s", said)
+	}
+	for _, in := range up.Instances() {
+		if in.Unseen != (in.Service == "db") {
+			t.Errorf("%s: unseen: %v", in.Name, in.Unseen)
+		}
+	}
+	if err := up.Down(context.Background()); err != nil || serving.Load() != 0 {
+		t.Errorf("got %v, and %d agents still run", err, serving.Load())
+	}
+}
+
 // An agent reads a pod's control group and pauses the pod, and finds it again when it was started again.
 func TestAgentsWatchPodsOfOtherMachines(t *testing.T) {
 	t.Parallel()
