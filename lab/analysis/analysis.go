@@ -41,8 +41,10 @@ func Derive(r *archive.Run) (*result.Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, t := range sighted(seen) {
-			costs = append(costs, t.probeCPU)
+		for _, t := range seen {
+			if !t.unwatched {
+				costs = append(costs, t.probeCPU)
+			}
 		}
 		res.Variants = append(res.Variants, summarise(exp, v, seen, r.Environment.Cores))
 	}
@@ -220,7 +222,7 @@ func atPoint(v *result.Variant, trials []observed) {
 	v.Components = components(trials)
 	v.Ratios = ratios(trials)
 	v.Faults, v.Course = faults(trials), courseOf(trials)
-	v.Timeline = typical(trials).timeline
+	v.Timeline = typical(sighted(trials)).timeline
 }
 
 // joinSteps are the medians over trials of each step's figures.
@@ -312,10 +314,9 @@ func components(trials []observed) []verdict.Component {
 			all = append(all, t.components[i])
 		}
 		told := medians(all, func(c *verdict.Component) []*float64 { return []*float64{&c.Visits, &c.CollectMS} })
-		seen := slices.DeleteFunc(slices.Clone(all), verdict.Component.NoneSeen)
-		if len(seen) == 0 {
-			seen = all
-		}
+		// Figures of a part of it are not of the whole: those count in which most of it was seen.
+		least := slices.MinFunc(all, func(a, b verdict.Component) int { return cmp.Compare(a.Unseen, b.Unseen) }).Unseen
+		seen := slices.DeleteFunc(slices.Clone(all), func(c verdict.Component) bool { return c.Unseen > least })
 		c := medians(seen, func(c *verdict.Component) []*float64 {
 			return []*float64{
 				&c.DemandMS, &c.UserMS, &c.SystemMS, &c.HottestMS, &c.Busy, &c.Throttled,

@@ -49,10 +49,10 @@ type planted struct {
 	// publishes of them after so many seconds.
 	resources []topology.Resource
 	tells     func(seconds float64) map[string]float64
-	// unseen is in how many trials nothing was seen, the first ones; hidden whether nothing is ever seen of
-	// the last instance.
+	// unseen is in how many trials nothing was seen, the first ones; hidden in how many nothing was seen of the first
+	// instance, the last ones.
 	unseen int
-	hidden bool
+	hidden int
 }
 
 // write makes a whole run of two trials for each variant.
@@ -105,12 +105,12 @@ func writeTrial(t *testing.T, d *archive.Dir, p archive.Planned, v planted) {
 	}
 	unseen := p.Round <= v.unseen
 	for i := range trial.Instances {
-		trial.Instances[i].Unseen = unseen || v.hidden && i == len(trial.Instances)-1
+		trial.Instances[i].Unseen = unseen || i == 0 && p.Round > 2-v.hidden
 	}
 	if err := d.WriteTrial(trial); err != nil {
 		t.Fatal(err)
 	}
-	writeSamples(t, dir, v, unseen)
+	writeSamples(t, dir, v, unseen, trial)
 }
 
 func measure(t *testing.T, kind string, try capacity.Try) archive.Measure {
@@ -129,7 +129,7 @@ func measure(t *testing.T, kind string, try capacity.Try) archive.Measure {
 	}}
 }
 
-func writeSamples(t *testing.T, dir string, v planted, unseen bool) {
+func writeSamples(t *testing.T, dir string, v planted, unseen bool, trial archive.Trial) {
 	t.Helper()
 	samples, err := archive.CreateLines(dir, probe.SamplesFile)
 	if err != nil {
@@ -146,8 +146,9 @@ func writeSamples(t *testing.T, dir string, v planted, unseen bool) {
 			Self: time.Duration(0.005 * s * 1e9),
 		}
 		for j := range v.instances {
-			if v.hidden && j == v.instances-1 {
-				continue // an agent tells of what it finds
+			if trial.Instances[j].Unseen { // its line is there
+				sample.Instances = append(sample.Instances, host.Instance{Name: trial.Instances[j].Name})
+				continue
 			}
 			share := s * v.capacity / float64(v.instances)
 			if j == 0 {
@@ -271,7 +272,7 @@ func TestUnseen(t *testing.T) {
 		t.Errorf("capacity %+v, verdict %+v, want 4800 and that nothing was seen", one.Capacity, one.Verdict)
 	}
 	for _, w := range one.Verdict.Witnesses {
-		if !strings.HasPrefix(w.Evidence, "no component that was seen ") || !strings.HasSuffix(w.Evidence, "; what api used was not seen") {
+		if !strings.HasPrefix(w.Evidence, "of the components that were seen, none ") || !strings.HasSuffix(w.Evidence, "; what api used was not seen") {
 			t.Errorf("%s: %q of what was not seen", w.Name, w.Evidence)
 		}
 	}
@@ -287,8 +288,8 @@ func TestUnseen(t *testing.T) {
 func TestPartlyUnseen(t *testing.T) {
 	t.Parallel()
 	res := derive(t, map[string]planted{
-		"one": {capacity: 9000, demand: 50 * time.Microsecond, instances: 2, hidden: true},
-		"two": {capacity: 2000, demand: 50 * time.Microsecond, instances: 2, hidden: true},
+		"one": {capacity: 9000, demand: 50 * time.Microsecond, instances: 2, hidden: 2},
+		"two": {capacity: 2000, demand: 50 * time.Microsecond, instances: 2, hidden: 2},
 	})
 	one, two := res.Variants[0], res.Variants[1]
 	if c := one.Components[0]; c.Instances != 2 || c.Unseen != 1 || c.NoneSeen() || !near(c.HottestMS, c.DemandMS, 0.001) {
@@ -298,13 +299,32 @@ func TestPartlyUnseen(t *testing.T) {
 	if strings.Contains(said, "gets no requests") || strings.Contains(said, "balance") || strings.Contains(said, "hottest") || !strings.Contains(one.Verdict.Advice, "what 1 of 2 instances of api used was not seen") {
 		t.Errorf("it is said:\n%s", said)
 	}
-	if !strings.HasPrefix(two.Verdict.Summary, "no component that was seen") && !strings.HasPrefix(two.Verdict.Summary, "No component that was seen") {
+	if !strings.HasPrefix(two.Verdict.Summary, "Of the components that were seen, none was near the limit") {
 		t.Errorf("verdict %q", two.Verdict.Summary)
 	}
 	for _, series := range one.Timeline.Series {
-		if series.Name == "api-2" {
+		if series.Name == "api-1" {
 			t.Error("what was not seen is drawn")
 		}
+		if series.Name == "api-2" && !slices.ContainsFunc(series.CPU, func(cores float64) bool { return cores > 0.1 }) {
+			t.Error("what was seen is not drawn")
+		}
+	}
+}
+
+// Trials in which all of a service was seen are not mixed with those in which a part was.
+func TestWhereMostWasSeenCounts(t *testing.T) {
+	t.Parallel()
+	res := derive(t, map[string]planted{
+		"one": {capacity: 9000, demand: 50 * time.Microsecond, instances: 2, hidden: 1},
+		"two": {capacity: 9000, demand: 50 * time.Microsecond, instances: 1, hidden: 2}, // on a machine that is seen
+	})
+	if c := res.Variants[0].Components[0]; c.Unseen != 0 || !near(c.DemandMS, 0.05, 0.001) || !near(2*c.HottestMS, c.DemandMS, 0.001) {
+		t.Errorf("component %+v, want that of the trial in which all was seen", c)
+	}
+	two := res.Variants[1]
+	if c := two.Components[0]; !c.NoneSeen() || c.Missed != nil || two.Conditions.Unwatched || two.Verdict.Status != verdict.Undecided {
+		t.Errorf("component %+v, conditions %+v, verdict %+v", c, two.Conditions, two.Verdict)
 	}
 }
 

@@ -166,7 +166,7 @@ func joinConditions(trials []observed) *result.Conditions {
 		return []*float64{&t.conditions.Working, &t.conditions.Late, &t.conditions.LateMS}
 	}).conditions
 	joined.Working, joined.Late, joined.LateMS = generator.Working, generator.Late, generator.LateMS
-	joined.Invalid, joined.Outsiders = nil, joinOutsiders(trials)
+	joined.Invalid, joined.Outsiders = nil, joinOutsiders(sighted(trials))
 	for _, t := range trials {
 		joined.GapSeconds = max(joined.GapSeconds, t.conditions.GapSeconds)
 		joined.Invalid = append(joined.Invalid, t.conditions.Invalid...)

@@ -94,7 +94,11 @@ func overcounted(c *verdict.Component) (warnings []string) {
 		sum += w.DemandMS
 		names = append(names, w.Name)
 	}
-	if c.Unseen > 0 || sum <= (1+countedMore)*c.DemandMS {
+	if c.Unseen > 0 { // all instances count, and CPU is of some
+		c.Work = nil
+		return nil
+	}
+	if sum <= (1+countedMore)*c.DemandMS {
 		return nil
 	}
 	c.Work = nil

@@ -137,6 +137,9 @@ func (t *tabler) demand(pairs, withBaseline []pair) error {
 		pairs = withBaseline
 	}
 	return t.add(title, t.design, func() (out []asked, notes []string) {
+		if t.baseline != nil && (partlySeen(t.baseline.base) || partlySeen(t.baseline.sample)) {
+			return nil, []string{"not all that the baseline's components used was seen, so that nothing is relative to it"}
+		}
 		for _, p := range pairs {
 			for _, c := range p.base.Components {
 				if !slices.ContainsFunc(p.sample.Components, func(o verdict.Component) bool { return o.Name == c.Name }) {
@@ -163,6 +166,10 @@ func demandOf(v *result.Variant, component string) []stats.Trial {
 		}
 		return 0
 	})
+}
+
+func partlySeen(v *result.Variant) bool {
+	return slices.ContainsFunc(v.Components, func(c verdict.Component) bool { return c.Unseen > 0 })
 }
 
 func total(v *result.Variant) []stats.Trial {

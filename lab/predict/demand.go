@@ -53,7 +53,7 @@ func use(v *result.Variant, name string) (u usage, ok bool) {
 	u.variant = v.Name
 	for _, f := range v.Figures {
 		i := slices.IndexFunc(f.Components, func(c verdict.Component) bool { return c.Name == name })
-		if !f.Measured || i < 0 || !(f.Components[i].DemandMS > 0) || !(f.Throughput > 0) {
+		if !f.Measured || i < 0 || !(f.Components[i].DemandMS > 0) || f.Components[i].Unseen > 0 || !(f.Throughput > 0) {
 			continue
 		}
 		c := f.Components[i]

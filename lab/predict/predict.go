@@ -129,7 +129,7 @@ func (s *System) stations(r *result.Result, family []*result.Variant, figures []
 		var skews []float64
 		for _, f := range figures {
 			i := slices.IndexFunc(f.Components, func(o verdict.Component) bool { return o.Name == c.Name })
-			if i < 0 || !(f.Components[i].DemandMS > 0) {
+			if i < 0 || !(f.Components[i].DemandMS > 0) || f.Components[i].Unseen > 0 {
 				continue
 			}
 			skews = append(skews, skew(f.Components[i]))

@@ -112,13 +112,17 @@ func newDemandRow(c *verdict.Component, rate, most float64) demandRow {
 }
 
 func shareText(c *verdict.Component) string {
+	unseen := ""
+	if c.Unseen > 0 {
+		unseen = fmt.Sprintf(", %d not seen", c.Unseen)
+	}
 	if c.LimitCPUs > 0 && format.Finite(c.LimitCPUs) {
-		return fmt.Sprintf("%d × %s CPU", c.Instances, format.Setting(c.LimitCPUs))
+		return fmt.Sprintf("%d × %s CPU", c.Instances, format.Setting(c.LimitCPUs)) + unseen
 	}
 	if c.NoneSeen() {
 		return format.Plural(c.Instances, "instance") + ", not seen"
 	}
-	return format.Plural(c.Instances, "instance") + ", no CPU limit"
+	return format.Plural(c.Instances, "instance") + ", no CPU limit" + unseen
 }
 
 // boundRange is a bound's interval over trials; empty without one.

@@ -96,11 +96,11 @@ func (m *trialRun) whileScaled(offer offerFunc) offerFunc {
 		return offer
 	}
 	return func(ctx context.Context) (_ *load.Result, _ []threshold.Outcome, err error) {
-		unseen := slices.ContainsFunc(m.trial.Instances, func(in topology.Instance) bool {
-			return in.Unseen && slices.ContainsFunc(services, func(s *topology.Service) bool { return s.Name == in.Service })
+		unseen := slices.IndexFunc(services, func(s *topology.Service) bool {
+			return len(m.up.Hosts()) == 0 || slices.ContainsFunc(m.trial.Instances, func(in topology.Instance) bool { return in.Unseen && in.Service == s.Name })
 		})
-		if len(m.up.Hosts()) == 0 || unseen {
-			return nil, nil, fmt.Errorf("x-autoscale of %s follows what its instances use of their CPU, which is not seen from here; run loadstone on the machine that they are on, or write deploy.replicas in its place", services[0].Name)
+		if unseen >= 0 {
+			return nil, nil, fmt.Errorf("x-autoscale of %s follows what its instances use of their CPU, which is not seen from here; run loadstone on the machine that they are on, or write deploy.replicas in its place", services[unseen].Name)
 		}
 		running, ok := m.up.(fault.System)
 		if !ok {

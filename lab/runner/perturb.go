@@ -100,10 +100,14 @@ func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 		return nil
 	}
 	why := ": there are no control groups"
-	limited := components(m.trial.Instances, running(m.systems[m.trial.Variant]), limiter(ctx, m.up.Hosts(), func(err error) {
+	limited, parts := components(m.trial.Instances, running(m.systems[m.trial.Variant]), limiter(ctx, m.up.Hosts(), func(err error) {
 		why = ""
 		m.trial.Warnings = append(m.trial.Warnings, fmt.Sprintf("a CPU limit cannot be changed: %v", err))
 	}))
+	for _, service := range parts {
+		why = ""
+		m.trial.Warnings = append(m.trial.Warnings, fmt.Sprintf("the CPU of %s is not perturbed: not all of its instances can be changed from here", service))
+	}
 	sized, warnings := pools(ctx, m.trial.Instances, m.systems[m.trial.Variant])
 	m.trial.Warnings = append(m.trial.Warnings, warnings...)
 	if len(limited) == 0 && len(sized) == 0 {
@@ -207,18 +211,17 @@ type component struct {
 }
 
 // components are the services that run and whose CPU can be changed: limiter finds
-// the machine that can do it, nil if there is none.
-func components(instances []topology.Instance, runs map[string]int, limiter func(instance string) host.Host) []component {
-	var out []component
+// the machine that can do it, nil if there is none. Of parts only some instances can be, which says nothing of
+// the whole.
+func components(instances []topology.Instance, runs map[string]int, limiter func(instance string) host.Host) (out []component, parts []string) {
 	for _, in := range instances {
-		// A part of a service says nothing of the whole.
-		elsewhere := func(other topology.Instance) bool {
-			return other.Service == in.Service && other.Unseen && limiter(other.Name) == nil
-		}
-		if runs[in.Service] == 0 || slices.ContainsFunc(instances, elsewhere) {
+		if runs[in.Service] == 0 {
 			continue
 		}
 		h := limiter(in.Name)
+		if h == nil && in.Unseen {
+			parts = append(parts, in.Service)
+		}
 		if h == nil {
 			continue
 		}
@@ -232,7 +235,11 @@ func components(instances []topology.Instance, runs map[string]int, limiter func
 		}
 		out[i].instances = append(out[i].instances, in.Name)
 	}
-	return out
+	isPart := func(c component) bool { return slices.Contains(parts, c.name) }
+	parts = slices.DeleteFunc(slices.Compact(parts), func(service string) bool { // nothing can be changed of others
+		return !slices.ContainsFunc(out, func(c component) bool { return c.name == service })
+	})
+	return slices.DeleteFunc(out, isPart), parts
 }
 
 // limiter is the machine that can change the CPU of an instance. Where that is possible and

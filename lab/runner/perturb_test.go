@@ -170,14 +170,18 @@ func TestComponentsAreServicesThatRunAndCanBeLimited(t *testing.T) {
 		{Service: "pods", Name: "pods-1", Unseen: true}, // whose limits the cluster changes
 		{Service: "half", Name: "half-1"},
 		{Service: "half", Name: "half-2", Unseen: true},
+		{Service: "away", Name: "away-1", Unseen: true},
 	}
 	limits := func(instance string) host.Host {
-		if instance == "gone-1" || instance == "half-2" {
+		if instance == "gone-1" || instance == "half-2" || instance == "away-1" {
 			return nil
 		}
 		return machine{cores: 4}
 	}
-	out := components(instances, map[string]int{"api": 2, "db": 1, "gone": 1, "pods": 1, "half": 2}, limits)
+	out, parts := components(instances, map[string]int{"api": 2, "db": 1, "gone": 1, "pods": 1, "half": 2, "away": 1}, limits)
+	if !slices.Equal(parts, []string{"half"}) {
+		t.Errorf("got parts %q", parts)
+	}
 	if len(out) != 3 || out[2].name != "pods" || out[0].name != "api" || len(out[0].instances) != 2 || out[0].cores != 0.5 || out[1].name != "db" || out[1].cores != 0 {
 		t.Fatalf("got %+v", out)
 	}

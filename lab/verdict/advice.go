@@ -85,7 +85,7 @@ func (l *limit) change(in Input) (words string, factor float64) {
 
 // collecting is the share of its CPU that goes into collecting garbage.
 func (c Component) collecting() float64 {
-	if c.DemandMS <= 0 {
+	if c.DemandMS <= 0 || c.Unseen > 0 {
 		return 0
 	}
 	return c.CollectMS / c.DemandMS

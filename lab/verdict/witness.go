@@ -87,12 +87,12 @@ func (in Input) unseen() (names []string) {
 	return names
 }
 
-// component is of whom a sentence speaks that is on all components, as far as they were seen.
-func (in Input) component() string {
+// none begins a sentence on all components, as far as they were seen.
+func (in Input) none() string {
 	if len(in.unseen()) > 0 {
-		return "component that was seen"
+		return "of the components that were seen, none "
 	}
-	return "component"
+	return "no component "
 }
 
 // butUnseen says, behind a sentence on all components, of which of them it says nothing.
@@ -110,7 +110,7 @@ func demand(in Input, limits []limit) Witness {
 	w := Witness{Name: Demanding}
 	limited := slices.DeleteFunc(slices.Clone(limits), func(l limit) bool { return l.bound <= 0 })
 	if len(limited) == 0 {
-		w.Evidence = "no " + in.component() + " with a CPU share used measurable CPU time" + in.butUnseen()
+		w.Evidence = in.none() + "with a CPU share used measurable CPU time" + in.butUnseen()
 		return w
 	}
 	slices.SortStableFunc(limited, func(a, b limit) int { return cmp.Compare(a.bound, b.bound) })
@@ -203,7 +203,7 @@ func saturation(in Input, limits []limit) Witness {
 	slices.SortStableFunc(saturated, func(a, b limit) int { return cmp.Compare(b.busy, a.busy) })
 	switch {
 	case len(saturated) == 0:
-		w.Evidence = "no " + in.component() + " was saturated" + coolest(limits) + in.butUnseen()
+		w.Evidence = in.none() + "was saturated" + coolest(limits) + in.butUnseen()
 		above := saturatedAbove(limits)
 		for _, l := range above {
 			w.Evidence += fmt.Sprintf("; at %s, which was not sustained, %s", in.rate(l.component.Missed.Rate), evidenceOf(l.component.atMissed()))

@@ -15,7 +15,10 @@ func share(c Component) string {
 		return fmt.Sprintf("the machine's %g cores", c.LimitCPUs)
 	}
 	text := fmt.Sprintf("its %d × %g CPU", c.Instances, c.LimitCPUs)
-	if c.Instances == 1 {
+	switch {
+	case c.Unseen > 0:
+		text = fmt.Sprintf("the %g CPU of each of its instances", c.LimitCPUs)
+	case c.Instances == 1:
 		text = fmt.Sprintf("its %g CPU", c.LimitCPUs)
 	}
 	if c.Stranded > 0 {
@@ -31,8 +34,11 @@ func allow(c Component) string {
 	return "allow"
 }
 
-// visited says of how many visits a demand is, where that is not one.
+// visited says of how many visits a demand is, where that is not one, or that it is of a part of the component.
 func (c Component) visited() string {
+	if c.Unseen > 0 {
+		return " as far as it was seen"
+	}
 	if c.Visits <= 0 || math.Abs(c.Visits-1) < 0.05 {
 		return ""
 	}
