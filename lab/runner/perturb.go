@@ -104,10 +104,7 @@ func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 		why = ""
 		m.trial.Warnings = append(m.trial.Warnings, fmt.Sprintf("a CPU limit cannot be changed: %v", err))
 	}))
-	for _, service := range parts {
-		why = ""
-		m.trial.Warnings = append(m.trial.Warnings, fmt.Sprintf("the CPU of %s is not perturbed: not all of its instances can be changed from here", service))
-	}
+	why = m.warnOfParts(parts, why)
 	sized, warnings := pools(ctx, m.trial.Instances, m.systems[m.trial.Variant])
 	m.trial.Warnings = append(m.trial.Warnings, warnings...)
 	if len(limited) == 0 && len(sized) == 0 {
@@ -199,6 +196,15 @@ func steady(base load.Plan, s load.Scenario, at *load.Result, times float64, bud
 	s.Duration, s.StartTime, s.GracefulStop = perturbWarmup+budget, 0, leastDrain
 	base.Scenarios, base.Warmup, base.StopOnOverload = []load.Scenario{s}, perturbWarmup, false
 	return base
+}
+
+// warnOfParts warns of services of which not all can be changed. Where there are some, why nothing could be is known.
+func (m *trialRun) warnOfParts(parts []string, why string) string {
+	for _, service := range parts {
+		why = ""
+		m.trial.Warnings = append(m.trial.Warnings, fmt.Sprintf("the CPU of %s is not perturbed: not all of its instances can be changed from here", service))
+	}
+	return why
 }
 
 // component is a service whose CPU can be changed.
