@@ -42,7 +42,7 @@ func Derive(r *archive.Run) (*result.Result, error) {
 			return nil, err
 		}
 		for _, t := range seen {
-			if !t.unwatched {
+			if !t.conditions.Unwatched {
 				costs = append(costs, t.probeCPU)
 			}
 		}
@@ -298,7 +298,7 @@ func joined[T any](trials []observed, of func(*observed) []T, name func(*T) [2]s
 
 // sighted are the trials in which a machine was seen; all, if there is none.
 func sighted(trials []observed) []observed {
-	seen := slices.DeleteFunc(slices.Clone(trials), func(t observed) bool { return t.unwatched })
+	seen := slices.DeleteFunc(slices.Clone(trials), func(t observed) bool { return t.conditions.Unwatched })
 	if len(seen) == 0 {
 		return trials
 	}
@@ -378,7 +378,7 @@ func medians[T any](items []T, fields func(*T) []*float64) T {
 func instancesByService(t archive.Trial, span probe.Span) ([]string, map[string][]string) {
 	names := make(map[string][]string)
 	for _, in := range t.Instances {
-		if _, ok := span.Instances[in.Name]; ok {
+		if _, ok := span.Instances[in.Name]; ok || in.Unseen { // which tells of its resources
 			names[in.Service] = append(names[in.Service], in.Name)
 		}
 	}

@@ -103,14 +103,13 @@ func writeTrial(t *testing.T, d *archive.Dir, p archive.Planned, v planted) {
 		}),
 		measure(t, "confirm", capacity.Try{Purpose: capacity.Confirm, Rate: v.capacity, Held: true}),
 	}
-	unseen := p.Round <= v.unseen
 	for i := range trial.Instances {
-		trial.Instances[i].Unseen = unseen || i == 0 && p.Round > 2-v.hidden
+		trial.Instances[i].Unseen = p.Round <= v.unseen || i == 0 && p.Round > 2-v.hidden
 	}
 	if err := d.WriteTrial(trial); err != nil {
 		t.Fatal(err)
 	}
-	writeSamples(t, dir, v, unseen, trial)
+	writeSamples(t, dir, v, trial)
 }
 
 func measure(t *testing.T, kind string, try capacity.Try) archive.Measure {
@@ -129,7 +128,7 @@ func measure(t *testing.T, kind string, try capacity.Try) archive.Measure {
 	}}
 }
 
-func writeSamples(t *testing.T, dir string, v planted, unseen bool, trial archive.Trial) {
+func writeSamples(t *testing.T, dir string, v planted, trial archive.Trial) {
 	t.Helper()
 	samples, err := archive.CreateLines(dir, probe.SamplesFile)
 	if err != nil {
@@ -160,7 +159,7 @@ func writeSamples(t *testing.T, dir string, v planted, unseen bool, trial archiv
 				Name: "api-" + string(rune('1'+j)), CPU: cpu, Periods: uint64(50 * s), Throttled: uint64(50 * s * max(0, 2*busy-1)), Memory: 1 << 20,
 			})
 		}
-		if !unseen {
+		if trial.Round > v.unseen {
 			if err := samples.Write(sample); err != nil {
 				t.Fatal(err)
 			}

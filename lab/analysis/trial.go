@@ -24,7 +24,6 @@ type observed struct {
 	speed        *result.Speed // the machine's; nil if it is not known
 	// measured is false if no rate held: then only curve, warnings and conditions count.
 	measured   bool
-	unwatched  bool          // no machine was seen
 	capacity   float64       // iterations/s; 0 if no rate held
 	rejected   float64       // the lowest that the system did not sustain; 0 if it is not known
 	edge       float64       // where all attempts put it; capacity itself where the search found but a lower bound
@@ -231,20 +230,14 @@ func summary(l load.Latency) result.Percentiles {
 // watched works out what each component used while the load was measured.
 func (o *observed) watched(w watched, t archive.Trial, r *load.Result) error {
 	span, ok := probe.Over(w.samples, r.From, r.To)
-	if o.unwatched = len(w.samples) == 0 && !slices.ContainsFunc(t.Instances, isSeen); o.unwatched {
-		span.Instances = map[string]probe.Usage{}
-	} else if !ok {
+	unwatched := len(w.samples) == 0 && !slices.ContainsFunc(t.Instances, isSeen)
+	if !ok && !unwatched {
 		return fmt.Errorf("the probe's samples do not cover the measured span from %s to %s",
 			r.From.Format(time.RFC3339Nano), r.To.Format(time.RFC3339Nano))
 	}
-	for _, in := range t.Instances {
-		if in.Unseen {
-			span.Instances[in.Name] = probe.Usage{} // it tells of its resources
-		}
-	}
 	o.machineBusy, o.probeCPU, o.overflows = span.MachineBusy, span.Self, span.ListenOverflows
 	o.conditions = conditions(w.samples, span, r)
-	o.conditions.Outsiders, o.conditions.Unwatched = t.Outsiders, o.unwatched
+	o.conditions.Outsiders, o.conditions.Unwatched = t.Outsiders, unwatched
 	seen := tries(t, w.samples)
 	above := justAbove(seen, o.capacity)
 	o.warnings = append(o.warnings, idlers(t, span, r.To.Sub(r.From), o.scaled)...)
@@ -282,7 +275,7 @@ func component(t archive.Trial, service string, span probe.Span, r *load.Result)
 	var total, user, system, hottest float64
 	for _, in := range t.Instances {
 		u, ok := span.Instances[in.Name]
-		if in.Service != service || !ok {
+		if in.Service != service || !ok && !in.Unseen {
 			continue
 		}
 		c.Instances++

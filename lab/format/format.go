@@ -146,6 +146,9 @@ func Coefficient(v float64) string {
 // Count writes a whole number with commas between thousands: 94,435.
 func Count[T int | int64 | uint64](n T) string { return Commas(strconv.FormatInt(int64(n), 10)) }
 
+// Capital has a text of which the first byte is a letter begin with a capital.
+func Capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
 // Plural writes a count with its noun: 1 trial, 6 trials.
 func Plural[T int | int64 | uint64](n T, noun string) string {
 	if n == 1 {

@@ -262,7 +262,7 @@ func webSocketFacts(s *summary.Summary) []fact {
 		{"Delivered twice", format.Count(w.Duplicates)}, {"Messages of others", format.Count(w.Other)},
 	}
 	for _, f := range w.Further() {
-		facts = append(facts, fact{strings.ToUpper(f.What[:1]) + f.What[1:], format.Count(f.Count)})
+		facts = append(facts, fact{format.Capital(f.What), format.Count(f.Count)})
 	}
 	return facts
 }

@@ -77,11 +77,11 @@ func worstCondition(r *result.Result, of func(*result.Conditions) float64) (floa
 
 // worstOfMachine is that of the variants whose machine was seen.
 func worstOfMachine(r *result.Result, of func(*result.Conditions) float64) (float64, string, bool) {
-	return worst(r, func(v *result.Variant) (float64, bool) {
-		if v.Conditions == nil || v.Conditions.Unwatched {
-			return 0, false
+	return worstCondition(r, func(c *result.Conditions) float64 {
+		if c.Unwatched {
+			return math.NaN()
 		}
-		return of(v.Conditions), true
+		return of(c)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"loadstone/lab/compare"
+	"loadstone/lab/format"
 	"loadstone/lab/result"
 )
 
@@ -123,7 +124,7 @@ func compareAddress(a, b string, relative bool) string {
 
 func newCompareTable(i int, t *compare.Table) compareTable {
 	title := t.Heading()
-	out := compareTable{ID: fmt.Sprintf("t%d", i), Title: strings.ToUpper(title[:1]) + title[1:], Reference: t.Reference, Notes: t.AllNotes()}
+	out := compareTable{ID: fmt.Sprintf("t%d", i), Title: format.Capital(title), Reference: t.Reference, Notes: t.AllNotes()}
 	for i := range t.Rows {
 		out.Rows = append(out.Rows, newCompareRow(&t.Rows[i]))
 	}

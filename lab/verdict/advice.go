@@ -101,10 +101,11 @@ func (in Input) explainsHolding(l *limit) (share float64, known bool) {
 		return 0, false
 	}
 	for _, c := range in.Components {
-		if c.Name != l.Component && c.Unseen > 0 {
+		switch {
+		case c.Name == l.Component:
+		case c.Unseen > 0:
 			return 0, false
-		}
-		if c.Name != l.Component {
+		default:
 			share += c.DemandMS / l.resource.DemandMS
 		}
 	}

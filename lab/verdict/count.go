@@ -3,7 +3,8 @@ package verdict
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"loadstone/lab/format"
 )
 
 // counted are the voices that each limit has.
@@ -150,7 +151,7 @@ func (c *counted) undecided(in Input, heard []Witness) string {
 	case len(c.order) == 0 && !in.anyNamed(heard) && !slices.ContainsFunc(in.Components, func(c Component) bool { return !c.NoneSeen() }):
 		return "What the components used was not seen: a CPU may be the limit, or what no x-resources tell of."
 	case len(c.order) == 0 && !in.anyNamed(heard):
-		return sentence(in.none()) + "was near the limit of its CPU share or of a resource that it declares: " +
+		return format.Capital(in.none()) + "was near the limit of its CPU share or of a resource that it declares: " +
 			"the objectives were missed for another reason, such as waiting, or a lock or a pool that no x-resources tell of" + in.butUnseen() + "."
 	case len(c.order) == 1 && slices.Contains(c.single, c.order[0]):
 		return fmt.Sprintf("%s may be the limit, but one counter alone says so: demand and saturation read the same one. "+
@@ -166,9 +167,6 @@ func (c *counted) undecided(in Input, heard []Witness) string {
 func (in Input) anyNamed(heard []Witness) bool {
 	return slices.ContainsFunc(heard, func(w Witness) bool { return w.Name != Waiting && len(w.named()) > 0 })
 }
-
-// sentence is a text with a capital.
-func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 func it(limits []Limit) string {
 	if len(limits) == 1 {

@@ -137,6 +137,9 @@ type Component struct {
 	Missed *Missed `json:"missed,omitempty"`
 }
 
+// NoneSeen says whether nothing is known of what the component used.
+func (c Component) NoneSeen() bool { return c.Unseen > 0 && c.Unseen == c.Instances }
+
 // Missed is the CPU of a component's hottest instance at a rate that was not sustained.
 type Missed struct {
 	Rate float64 `json:"rate"` // in iterations per second

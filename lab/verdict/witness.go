@@ -71,38 +71,6 @@ func (w *Witness) nameLimits(limits []limit) {
 	}
 }
 
-// NoneSeen says whether nothing is known of what the component used.
-func (c Component) NoneSeen() bool { return c.Unseen > 0 && c.Unseen == c.Instances }
-
-// unseen are the components of which not all was seen.
-func (in Input) unseen() (names []string) {
-	for _, c := range in.Components {
-		switch {
-		case c.NoneSeen():
-			names = append(names, c.Name)
-		case c.Unseen > 0:
-			names = append(names, fmt.Sprintf("%d of %d instances of %s", c.Unseen, c.Instances, c.Name))
-		}
-	}
-	return names
-}
-
-// none begins a sentence on all components, as far as they were seen.
-func (in Input) none() string {
-	if len(in.unseen()) > 0 {
-		return "of the components that were seen, none "
-	}
-	return "no component "
-}
-
-// butUnseen says, behind a sentence on all components, of which of them it says nothing.
-func (in Input) butUnseen() string {
-	if names := in.unseen(); len(names) > 0 {
-		return "; what " + list(names) + " used was not seen"
-	}
-	return ""
-}
-
 // demand names the limit with the lowest bound, if that bound explains the
 // capacity, and with it those whose bounds are as low. A pool or a lock is held
 // while a CPU is waited for, so where bounds are that close, the CPU counts.

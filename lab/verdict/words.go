@@ -74,6 +74,35 @@ func (in Input) one() string { return format.One(in.Unit) }
 // rate prints a rate with three significant digits and thousands set apart.
 func (in Input) rate(r float64) string { return format.Rounded(r) + " " + cmp.Or(in.Unit, "req/s") }
 
+// unseen are the components of which not all was seen.
+func (in Input) unseen() (names []string) {
+	for _, c := range in.Components {
+		switch {
+		case c.NoneSeen():
+			names = append(names, c.Name)
+		case c.Unseen > 0:
+			names = append(names, fmt.Sprintf("%d of %d instances of %s", c.Unseen, c.Instances, c.Name))
+		}
+	}
+	return names
+}
+
+// none begins a sentence on all components, as far as they were seen.
+func (in Input) none() string {
+	if len(in.unseen()) > 0 {
+		return "of the components that were seen, none "
+	}
+	return "no component "
+}
+
+// butUnseen says, behind a sentence on all components, of which of them it says nothing.
+func (in Input) butUnseen() string {
+	if names := in.unseen(); len(names) > 0 {
+		return "; what " + list(names) + " used was not seen"
+	}
+	return ""
+}
+
 // list joins what is said of several: "a, b and c".
 func list(words []string) string {
 	if len(words) < 2 {
