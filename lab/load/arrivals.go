@@ -28,14 +28,20 @@ type Arrival struct {
 // process has independent exponential gaps of mean 1 for Poisson, so the
 // result is an exact non-homogeneous Poisson process on ramps too; it has the
 // places 1/2, 3/2, 5/2 … for Uniform, so the number of arrivals by any time is
-// the integral of the rate rounded to the nearest whole number.
+// the integral of the rate rounded to the nearest whole number. In strata (see
+// Scenario.Stratum) a stretch of the unit process has as many places as it is
+// long, drawn evenly, in order: the first of n in what is left of it is at
+// 1 - u^(1/n) of that (Devroye, Non-Uniform Random Variate Generation, 1986, ch. V.3).
 type Arrivals struct {
 	curve   *RateCurve
 	start   time.Duration // of the scenario within the plan
 	poisson bool
+	stratum int // places in each; 0 is without
 	random  *rand.PCG
 
 	place  float64 // of head in the unit process
+	left   int     // places that the stratum of head has behind it
+	until  float64 // where that ends
 	legNow int
 	head   Arrival
 	ended  bool
@@ -48,10 +54,11 @@ func NewArrivals(s *Scenario, master uint64) *Arrivals {
 		curve:   NewRateCurve(s),
 		start:   s.StartTime,
 		poisson: s.Arrivals == Poisson,
+		stratum: s.Stratum,
 		random:  rand.NewPCG(key, seed.Mix(key)),
 	}
 	if a.poisson {
-		a.place = a.exponential()
+		a.draw()
 	} else {
 		a.place = 0.5
 	}
@@ -68,7 +75,7 @@ func (a *Arrivals) Advance() {
 		return
 	}
 	if a.poisson {
-		a.place += a.exponential()
+		a.draw()
 	} else {
 		// Not place++, which would add up rounding errors.
 		a.place = float64(a.head.Number+1) + 0.5
@@ -87,6 +94,20 @@ func (a *Arrivals) locate() {
 	var t time.Duration
 	t, a.legNow = a.curve.when(a.place, a.legNow)
 	a.head.At = max(a.head.At, a.start+t)
+}
+
+// draw moves place on by chance.
+func (a *Arrivals) draw() {
+	if a.stratum == 0 {
+		a.place += a.exponential()
+		return
+	}
+	if a.left == 0 {
+		a.place, a.left = a.until, a.stratum
+		a.until += float64(a.stratum)
+	}
+	a.place -= (a.until - a.place) * math.Expm1(-a.exponential()/float64(a.left))
+	a.left--
 }
 
 // exponential draws from the exponential distribution of mean 1. It is written

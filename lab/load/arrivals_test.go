@@ -5,6 +5,8 @@ import (
 	"sort"
 	"testing"
 	"time"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 func constantRate(rate float64, d time.Duration, process string) *Scenario {
@@ -209,6 +211,50 @@ func TestPoissonTestsCanFail(t *testing.T) {
 	}
 }
 
+// TestStrata: each has as many arrivals as are due in it, at any moment of it alike, and those in
+// it are spaced as by chance.
+func TestStrata(t *testing.T) {
+	t.Parallel()
+	const stratum = 50
+	for name, s := range map[string]*Scenario{
+		"constant":       constantRate(1000, 20*time.Second, Poisson),
+		"up from nought": rampingRate(0, Poisson, Stage{20 * time.Second, 2000}),
+	} {
+		s.Stratum = stratum
+		c := NewRateCurve(s)
+		for seed := range uint64(5) {
+			times := walk(s, seed)
+			if len(times) != int(c.total) {
+				t.Errorf("%s, seed %d: %d arrivals, want %.0f", name, seed, len(times), c.total)
+			}
+			counts, within := make([]int, int(c.total)/stratum), make([]float64, 0, len(times))
+			for _, at := range times {
+				which, where := math.Modf(c.Due(time.Duration(at*1e9)) / stratum)
+				counts[int(which)]++
+				within = append(within, -math.Log(1-where)) // exponential if where is uniform
+			}
+			for i, n := range counts {
+				// Rounding to nanoseconds may take one across a border.
+				if n < stratum-1 || n > stratum+1 {
+					t.Fatalf("%s, seed %d: stratum %d has %d arrivals, want %d", name, seed, i, n, stratum)
+				}
+			}
+			if d := kolmogorov(within); d > 2 {
+				t.Errorf("%s, seed %d: places in strata are %.2f from uniform, want below 2", name, seed, d)
+			}
+			// Gaps of n places in a stretch vary as n/(n+2) of what exponential ones do.
+			gaps := unitGaps(s, times)
+			if v := stat.Variance(gaps, nil); v < 0.9 || v > 1.05 {
+				t.Errorf("%s, seed %d: gaps have a variance of %.2f, want about %.2f", name, seed, v, stratum/(stratum+2.0))
+			}
+		}
+	}
+	left := constantRate(1000, 20*time.Second, Poisson)
+	if n := len(walk(left, 1)); n == 20_000 {
+		t.Error("without strata just as many arrivals come as are due: the seed shows nothing")
+	}
+}
+
 func TestArrivalsComeFromTheSeed(t *testing.T) {
 	t.Parallel()
 	s := constantRate(1000, time.Second, Poisson)
@@ -257,8 +303,11 @@ func FuzzArrivalsStayInOrder(f *testing.F) {
 			t.Skip()
 		}
 		d := func(ms uint32) time.Duration { return time.Duration(ms%5000) * time.Millisecond }
-		for _, process := range []string{Poisson, Uniform} {
+		for _, process := range []string{Poisson, Uniform, "strata"} {
 			s := rampingRate(start, process, Stage{d(ms1), rate1}, Stage{d(ms2), rate2})
+			if process == "strata" {
+				s.Arrivals, s.Stratum = Poisson, 1+int(seed%100)
+			}
 			a := NewArrivals(s, seed)
 			last := Arrival{}
 			for n := range uint64(2000) {

@@ -53,11 +53,15 @@ type Scenario struct {
 	// Target likewise. Arrivals is Poisson or Uniform. MaxVUs bounds the
 	// requests under way at once: an arrival that finds none free waits, and is
 	// dropped when it has waited for as long as the plan's Timeout.
-	Rate            float64 `json:"rate"`
-	StartRate       float64 `json:"start_rate"`
-	Arrivals        string  `json:"arrivals"`
-	PreAllocatedVUs int     `json:"pre_allocated_vus"`
-	MaxVUs          int     `json:"max_vus"`
+	Rate      float64 `json:"rate"`
+	StartRate float64 `json:"start_rate"`
+	Arrivals  string  `json:"arrivals"`
+	// Stratum is how many Poisson arrivals come, no more and no less, in the time in which so
+	// many are due, at any moment of it: a short load then offers its rate, and not a tenth more
+	// or less by chance. 0 leaves that to chance.
+	Stratum         int `json:"stratum,omitempty"`
+	PreAllocatedVUs int `json:"pre_allocated_vus"`
+	MaxVUs          int `json:"max_vus"`
 
 	// Closed model: a stage's Target is a number of virtual users.
 	VUs      int `json:"vus"`

@@ -146,6 +146,7 @@ func (p *problems) pacing(s *Scenario) {
 	if s.Open() {
 		p.users("max_vus", s.MaxVUs)
 		p.checkf(s.Arrivals == Poisson || s.Arrivals == Uniform, "arrivals: %q is unknown: use %s or %s", s.Arrivals, Poisson, Uniform)
+		p.checkf(s.Stratum >= 0, "stratum: %d: give a number of arrivals, or 0 for none", s.Stratum)
 	}
 	if s.Executor != Replay {
 		p.checkf(s.Length() > 0, "duration: %v: give how long the load lasts, such as 30s", s.Length())

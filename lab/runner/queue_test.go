@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"gonum.org/v1/gonum/stat"
 
 	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
@@ -21,7 +22,7 @@ import (
 )
 
 // queue is a system that answers in order of arrival: a request takes service on average, and
-// so many at a time are worked on. Arrivals are Poisson, as an experiment's are unless it says
+// so many at a time are worked on. Arrivals are the generator's, Poisson, as an experiment's are unless it says
 // otherwise, and what is under way at the end of a load is waited for. Its time is that of the
 // test's bubble.
 type queue struct {
@@ -31,7 +32,9 @@ type queue struct {
 	refuses bool
 	// exponential has requests take as long as chance wants; else all take the same.
 	exponential bool
-	random      *rand.Rand
+	// pure has arrivals come without strata.
+	pure   bool
+	random *rand.Rand
 }
 
 func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) (load.Result, error) {
@@ -48,6 +51,11 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 	var underWay []float64           // until when
 	var fit load.TrendFit
 	sample, arrived, now, due, last := from, 0.0, 0.0, 0.0, 0.0
+	if s.Arrivals = load.Poisson; q.pure {
+		s.Stratum = 0
+	}
+	arrivals := load.NewArrivals(&s, q.random.Uint64())
+	due = arrival(arrivals)
 	users := moments(nil) // when each asks next, and how often in a row it was refused
 	if s.Executor == load.ConstantVUs {
 		users = make(moments, s.VUs)
@@ -66,7 +74,10 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 		if now >= to {
 			break
 		}
-		arrived, due = arrived+1, due+q.random.ExpFloat64()/s.Rate
+		if arrived++; users == nil {
+			arrivals.Advance()
+			due = arrival(arrivals)
+		}
 		ends, refused := now+turningAway, q.refuses && free[0].at > now
 		if !refused {
 			ends = max(free[0].at, now) + q.takes()
@@ -103,6 +114,14 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 	r.Service = r.Response
 	time.Sleep(time.Duration(max(to, min(last, to+s.GracefulStop.Seconds())) * 1e9))
 	return r, err
+}
+
+// arrival is when the next one is due, in seconds.
+func arrival(a *load.Arrivals) float64 {
+	if head, ok := a.Peek(); ok {
+		return head.At.Seconds()
+	}
+	return math.Inf(1)
 }
 
 // turningAway is how long it takes to refuse a request, in seconds.
@@ -178,13 +197,13 @@ func TestCapacityOfServicesOfSeconds(t *testing.T) {
 func TestCapacityOfSystemsThatShed(t *testing.T) {
 	t.Parallel()
 	const allowed = 0.01
-	for _, c := range []queue{
+	for _, c := range []queue{ // 7 % of the trials of the first find nothing that holds
 		{servers: 50, service: time.Second}, {servers: 200, service: time.Second}, {servers: 1000, service: time.Second},
 		{servers: 10, service: 10 * time.Millisecond},
 	} {
 		for _, exponential := range []bool{false, true} {
 			q := &queue{servers: c.servers, service: c.service, exponential: exponential, refuses: true}
-			q.finds(t, busiest(c.servers, allowed)/c.service.Seconds(), 4)
+			q.finds(t, busiest(c.servers, allowed)/c.service.Seconds(), min(20, max(4, 1000/c.servers)))
 		}
 	}
 }
@@ -205,6 +224,29 @@ func busiest(servers int, lost float64) float64 {
 		}
 	}
 	return low
+}
+
+// TestStrataMakeTrialsAgree: where chance does not say how many arrivals an attempt has, trials of a system of
+// 160 requests a second differ by less than half as much, and what they find is no further off than
+// by the backlog that may grow.
+func TestStrataMakeTrialsAgree(t *testing.T) {
+	t.Parallel()
+	const edge, trials = 160, 160
+	spread := func(pure bool) (mean, sd float64) {
+		q := &queue{servers: 1, service: time.Second / edge, pure: pure, random: rand.New(rand.NewPCG(edge, 1))}
+		var edges []float64
+		for trial := range trials {
+			edges = append(edges, math.Log(q.search(t, trial+1).Edge/edge))
+		}
+		return stat.MeanStdDev(edges, nil)
+	}
+	mean, sd := spread(false)
+	meanPure, sdPure := spread(true)
+	text := fmt.Sprintf("edges are %+.1f %% off and %.1f %% apart, and %+.1f %% and %.1f %% without strata", 100*mean, 100*sd, 100*meanPure, 100*sdPure)
+	t.Log(text)
+	if sd > sdPure/2 || math.Abs(mean) > 0.05 {
+		t.Error(text)
+	}
 }
 
 // finds searches the capacity in so many experiments of six trials.

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -92,6 +93,25 @@ func try(base load.Plan, s load.Scenario, step capacity.Step, drain, lasting tim
 	s.Duration, s.StartTime, s.GracefulStop = warmup+measured, 0, drain
 	base.Scenarios, base.Warmup, base.StopOnOverload = []load.Scenario{s}, warmup, true
 	return base
+}
+
+// The least that a stratum of a try's arrivals has of each. In shorter ones they would come more
+// evenly than those of many users do; if none were, a try of half a second would offer a tenth
+// more or less than its rate. See ADR 031.
+const (
+	strataArrivals = 25
+	strataTime     = 250 * time.Millisecond
+	strataTakes    = 10 // iterations one after the other: how many are under way at once is left to chance
+)
+
+// stratum is how many arrivals each stratum of a try has, where an iteration takes so long when
+// nothing waits. What is held for long is left to chance, as it will be.
+func stratum(step capacity.Step, takes time.Duration) int {
+	if step.Purpose == capacity.Hold {
+		return 0
+	}
+	lasts := max(strataTime, strataTakes*takes)
+	return int(math.Ceil(max(strataArrivals, step.Rate*lasts.Seconds())))
 }
 
 // usualWarmup is how long a try warms up where answers are quick.
