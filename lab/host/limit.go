@@ -79,7 +79,7 @@ func (l *Local) open(target string) (*cpuLimit, error) {
 
 // scale changes the quota over the period that it has.
 func (c *cpuLimit) scale(_ context.Context, factor float64) error {
-	return c.group.SetCPU(cgroup.CPU{Cores: c.share.Cores * factor, Period: c.share.Period})
+	return c.group.SetCPU(cgroup.CPU{Cores: c.share.Cores * factor, Period: c.share.Period, Burst: c.share.Burst})
 }
 
 func (c *cpuLimit) restore() error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -157,6 +158,10 @@ func (g *Group) SetCPU(c CPU) error {
 	if err != nil {
 		return err
 	}
+	// A quota may not be below the burst in force.
+	if err := g.setBurst(0); err != nil {
+		return err
+	}
 	if g.paths.Version == 2 {
 		err = write(filepath.Join(g.paths.CPU, "cpu.max"), fmt.Sprintf("%d %d", quota, period))
 	} else {
@@ -170,7 +175,27 @@ func (g *Group) SetCPU(c CPU) error {
 	if errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("limit to %v cores, which may be more than the groups above allow: %w", c.Cores, err)
 	}
+	if burst := int64(math.Round(c.Burst * float64(quota))); err == nil && burst > 0 {
+		err = g.setBurst(min(burst, quota))
+	}
 	return err
+}
+
+// setBurst sets how many microseconds of quota may be left for later periods. A kernel that does not
+// know of it leaves none.
+func (g *Group) setBurst(us int64) error {
+	err := write(g.burstFile(), strconv.FormatInt(us, 10))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (g *Group) burstFile() string {
+	if g.paths.Version == 2 {
+		return filepath.Join(g.paths.CPU, "cpu.max.burst")
+	}
+	return filepath.Join(g.paths.CPU, "cpu.cfs_burst_us")
 }
 
 // CPU is the CPU share of the group; nil if it has none of its own.
@@ -194,7 +219,23 @@ func (g *Group) CPU() (*CPU, error) {
 	if n, err := fmt.Sscan(strings.Join(words, " "), &quota, &period); n != 2 || quota <= 0 || period <= 0 {
 		return nil, fmt.Errorf("read the CPU share of control group %s: got %q: %w", g.paths.CPU, words, errors.Join(errNumber, err))
 	}
-	return &CPU{Cores: float64(quota) / float64(period), Period: time.Duration(period) * time.Microsecond}, nil
+	burst, err := g.burst()
+	return &CPU{Cores: float64(quota) / float64(period), Period: time.Duration(period) * time.Microsecond, Burst: burst / float64(quota)}, err
+}
+
+// burst is how many microseconds of quota may be left for later periods.
+func (g *Group) burst() (us float64, err error) {
+	text, err := os.ReadFile(g.burstFile())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("read the CPU share of a control group: %w", err)
+	}
+	if n, err := fmt.Sscan(string(text), &us); n != 1 || us < 0 {
+		return 0, fmt.Errorf("read the burst of control group %s: got %q: %w", g.paths.CPU, text, errors.Join(errNumber, err))
+	}
+	return us, nil
 }
 
 // setMemory bounds memory and keeps the group from using swap beyond it: a
