@@ -54,8 +54,8 @@ func NewArrivals(s *Scenario, master uint64) *Arrivals {
 		curve:   NewRateCurve(s),
 		start:   s.StartTime,
 		poisson: s.Arrivals == Poisson,
-		stratum: s.Stratum,
-		random:  rand.NewPCG(key, seed.Mix(key)),
+		stratum: s.Stratum, left: s.FirstStratum, until: float64(s.FirstStratum),
+		random: rand.NewPCG(key, seed.Mix(key)),
 	}
 	if a.poisson {
 		a.draw()

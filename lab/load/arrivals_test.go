@@ -249,6 +249,14 @@ func TestStrata(t *testing.T) {
 			}
 		}
 	}
+	// The first may be shorter, the last is as far as it is due, and one may outlast the load.
+	for _, c := range []struct{ first, stratum, low, high int }{{0, 50, 20_000, 20_017}, {17, 50, 20_017, 20_017}, {30, 50, 20_000, 20_017}, {0, 1 << 20, 19_400, 20_600}} {
+		s := constantRate(1000.85, 20*time.Second, Poisson)
+		s.FirstStratum, s.Stratum = c.first, c.stratum
+		if n := len(walk(s, 3)); n < c.low || n > c.high {
+			t.Errorf("strata of %d, the first of %d: %d arrivals of 20,017 that are due, want %d to %d", c.stratum, c.first, n, c.low, c.high)
+		}
+	}
 	left := constantRate(1000, 20*time.Second, Poisson)
 	if n := len(walk(left, 1)); n == 20_000 {
 		t.Error("without strata just as many arrivals come as are due: the seed shows nothing")

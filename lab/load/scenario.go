@@ -57,9 +57,11 @@ type Scenario struct {
 	StartRate float64 `json:"start_rate"`
 	Arrivals  string  `json:"arrivals"`
 	// Stratum is how many Poisson arrivals come, no more and no less, in the time in which so
-	// many are due, at any moment of it: a short load then offers its rate, and not a tenth more
-	// or less by chance. 0 leaves that to chance.
+	// many are due, each moment of it equally likely: a short load then offers its rate, and not a tenth more
+	// or less by chance. 0 leaves that to chance. FirstStratum is how many the first one has, if
+	// these are fewer.
 	Stratum         int `json:"stratum,omitempty"`
+	FirstStratum    int `json:"first_stratum,omitempty"`
 	PreAllocatedVUs int `json:"pre_allocated_vus"`
 	MaxVUs          int `json:"max_vus"`
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -33,7 +34,12 @@ type queue struct {
 	// exponential has requests take as long as chance wants; else all take the same.
 	exponential bool
 	// pure has arrivals come without strata.
-	pure   bool
+	pure bool
+	// wavers is the deviation of how long requests take from one half second to the next.
+	wavers float64
+	waves  []float64
+	// within is an objective on p95; empty for none.
+	within string
 	random *rand.Rand
 }
 
@@ -44,6 +50,7 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 		time.Sleep(time.Duration(takes * 1e9))
 		return load.Result{Requests: 1, Status: map[int]uint64{200: 1}, Response: load.Latency{P50: takes * 1e3}}, nil
 	}
+	q.waves = nil
 	from, to := p.Warmup.Seconds(), s.Duration.Seconds()
 	r := load.Result{From: time.Now().Add(p.Warmup)}
 	times := load.NewHistogram()
@@ -51,7 +58,7 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 	var underWay []float64           // until when
 	var fit load.TrendFit
 	sample, arrived, now, due, last := from, 0.0, 0.0, 0.0, 0.0
-	if s.Arrivals = load.Poisson; q.pure {
+	if q.pure {
 		s.Stratum = 0
 	}
 	arrivals := load.NewArrivals(&s, q.random.Uint64())
@@ -80,7 +87,7 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 		}
 		ends, refused := now+turningAway, q.refuses && free[0].at > now
 		if !refused {
-			ends = max(free[0].at, now) + q.takes()
+			ends = max(free[0].at, now) + q.takes()*q.wave(now)
 			free.next(moment{at: ends})
 		}
 		last = max(last, ends)
@@ -165,6 +172,17 @@ func (q *queue) takes() float64 {
 	return q.service.Seconds()
 }
 
+// wave is how many times as long as on average requests take at that time.
+func (q *queue) wave(now float64) float64 {
+	for q.wavers > 0 && len(q.waves) <= int(2*now) {
+		q.waves = append(q.waves, 1+q.wavers*q.random.NormFloat64())
+	}
+	if q.waves == nil {
+		return 1
+	}
+	return q.waves[int(2*now)]
+}
+
 // TestCapacityOfSlowSystems: from five to a thousand requests a second, of which each takes a
 // millisecond to a second, what is found is the edge, and six trials reach across it. A backlog
 // may grow by 5 % of what is offered, so that what does not vary is found that far above.
@@ -197,13 +215,13 @@ func TestCapacityOfServicesOfSeconds(t *testing.T) {
 func TestCapacityOfSystemsThatShed(t *testing.T) {
 	t.Parallel()
 	const allowed = 0.01
-	for _, c := range []queue{ // 7 % of the trials of the first find nothing that holds
+	for _, c := range []queue{
 		{servers: 50, service: time.Second}, {servers: 200, service: time.Second}, {servers: 1000, service: time.Second},
 		{servers: 10, service: 10 * time.Millisecond},
 	} {
 		for _, exponential := range []bool{false, true} {
 			q := &queue{servers: c.servers, service: c.service, exponential: exponential, refuses: true}
-			q.finds(t, busiest(c.servers, allowed)/c.service.Seconds(), min(20, max(4, 1000/c.servers)))
+			q.finds(t, busiest(c.servers, allowed)/c.service.Seconds(), 4)
 		}
 	}
 }
@@ -228,24 +246,94 @@ func busiest(servers int, lost float64) float64 {
 
 // TestStrataMakeTrialsAgree: where chance does not say how many arrivals an attempt has, trials of a system of
 // 160 requests a second differ by less than half as much, and what they find is no further off than
-// by the backlog that may grow.
+// by the backlog that may grow. LARGE=1 prints what ADR 031 has of others.
 func TestStrataMakeTrialsAgree(t *testing.T) {
 	t.Parallel()
-	const edge, trials = 160, 160
-	spread := func(pure bool) (mean, sd float64) {
-		q := &queue{servers: 1, service: time.Second / edge, pure: pure, random: rand.New(rand.NewPCG(edge, 1))}
-		var edges []float64
-		for trial := range trials {
-			edges = append(edges, math.Log(q.search(t, trial+1).Edge/edge))
-		}
-		return stat.MeanStdDev(edges, nil)
+	strata, pure := (&queue{servers: 1}).spread(t, 160, 160)
+	if strata.apart > pure.apart/2 || math.Abs(strata.off) > 0.05 {
+		t.Errorf("edges are %+v, and %+v without strata", strata, pure)
 	}
-	mean, sd := spread(false)
-	meanPure, sdPure := spread(true)
-	text := fmt.Sprintf("edges are %+.1f %% off and %.1f %% apart, and %+.1f %% and %.1f %% without strata", 100*mean, 100*sd, 100*meanPure, 100*sdPure)
-	t.Log(text)
-	if sd > sdPure/2 || math.Abs(mean) > 0.05 {
-		t.Error(text)
+	if os.Getenv("LARGE") == "" {
+		return
+	}
+	for _, edge := range []int{5, 20, 50, 160, 400, 1000} {
+		for _, q := range []queue{{servers: 1}, {servers: 1, exponential: true}, {servers: edge}, {servers: edge, exponential: true}} {
+			if q.wavers = 0.03; edge >= 100 && q.servers == 1 {
+				q.within = "p(95)<250"
+			}
+			strata, pure := q.spread(t, edge, 120)
+			t.Logf("%4d/s, %4d at a time, exponential %5v, without strata and with: edges %.1f, %.1f %% apart; sustained %+.1f, %+.1f %% off",
+				edge, q.servers, q.exponential, 100*pure.apart, 100*strata.apart, 100*pure.off, 100*strata.off)
+		}
+	}
+}
+
+// spread is of trials: by how much edges differ, as a deviation, and by how much the sustained rate is off in
+// the mean, as shares.
+type spread struct{ apart, off float64 }
+
+// spread searches so many times with strata and without.
+func (q *queue) spread(t *testing.T, edge, trials int) (strata, pure spread) {
+	t.Helper()
+	q.service = time.Duration(q.servers) * time.Second / time.Duration(edge)
+	for _, q.pure = range []bool{false, true} {
+		q.random = rand.New(rand.NewPCG(uint64(edge), uint64(q.servers)))
+		var edges, rates []float64
+		for trial := range trials {
+			out := q.search(t, trial+1)
+			edges, rates = append(edges, out.Edge/float64(edge)), append(rates, out.Rate/float64(edge))
+		}
+		strata, pure = pure, spread{stat.StdDev(edges, nil), stat.Mean(rates, nil) - 1}
+	}
+	return strata, pure
+}
+
+// TestStrataFillAnAttempt: what is measured has as many arrivals as its rate calls for, and strata
+// are no shorter than a request makes them.
+func TestStrataFillAnAttempt(t *testing.T) {
+	t.Parallel()
+	base := load.Plan{Seed: 1}
+	scenario := load.Scenario{Name: "get", Arrivals: load.Poisson}
+	for _, c := range []struct {
+		rate      float64
+		measured  time.Duration
+		takes     time.Duration
+		leastEach int
+	}{
+		{160, 790 * time.Millisecond, 6 * time.Millisecond, 25}, {97, 2 * time.Second, 0, 24}, {5000, 1650 * time.Millisecond, time.Millisecond, 1200},
+		{200, 2 * time.Second, 100 * time.Millisecond, 200}, {20, 10 * time.Second, time.Second, 200}, {0.7, 4 * time.Second, 3 * time.Minute, 2}, {0.05, time.Second, time.Second, 1},
+	} {
+		for _, purpose := range []capacity.Purpose{capacity.Search, capacity.Confirm} {
+			p := try(base, scenario, capacity.Step{Purpose: purpose, Rate: c.rate, Duration: c.measured}, time.Second, 0)
+			stratify(p, purpose, c.takes)
+			s := &p.Scenarios[0]
+			if s.Stratum < c.leastEach {
+				t.Errorf("%+v: strata of %d, want %d or more", c, s.Stratum, c.leastEach)
+			}
+			for seed := range uint64(20) {
+				got := 0
+				for a := load.NewArrivals(s, seed); ; a.Advance() {
+					head, more := a.Peek()
+					if !more {
+						break
+					}
+					if head.At >= p.Warmup {
+						got++
+					}
+				}
+				strata := math.Round(c.rate * c.measured.Seconds() / float64(s.Stratum))
+				if want := c.rate * c.measured.Seconds(); math.Abs(float64(got)-want) > 1.5+strata/2 {
+					t.Errorf("%+v, seed %d: %d arrivals are measured, want %.1f", c, seed, got, want)
+				}
+			}
+		}
+	}
+	for name, s := range map[string]load.Scenario{string(capacity.Hold): scenario, load.Uniform: {Name: "get", Arrivals: load.Uniform}} {
+		p := try(base, s, capacity.Step{Rate: 160, Duration: time.Second}, time.Second, 0)
+		stratify(p, capacity.Purpose(name), 0)
+		if p.Scenarios[0].Stratum != 0 || p.Scenarios[0].FirstStratum != 0 {
+			t.Errorf("%s: got strata of %d, want none", name, p.Scenarios[0].Stratum)
+		}
 	}
 }
 
@@ -284,7 +372,10 @@ func (q *queue) search(t *testing.T, trial int) (out capacity.Outcome) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &experiment.Experiment{
 			Measure: experiment.Capacity, Seed: 7, Trials: 1, Search: experiment.DefaultSearch(), SLO: experiment.SLO{parse(t, "http_req_failed", "rate<0.01")}, Perturb: experiment.Perturb{Off: true},
-			Load: experiment.Offer{Timeout: 10 * time.Second, Scenarios: []experiment.Scenario{{Name: "get"}}},
+			Load: experiment.Offer{Timeout: 10 * time.Second, Scenarios: []experiment.Scenario{{Name: "get", Arrivals: load.Poisson}}},
+		}
+		if q.within != "" {
+			e.SLO = append(e.SLO, parse(t, "http_req_duration", q.within))
 		}
 		m := &trialRun{
 			execution: &execution{Config: Config{Experiment: e}, search: searchConfig(e)},

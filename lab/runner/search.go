@@ -35,7 +35,7 @@ func (m *trialRun) capacity(ctx context.Context) error {
 	}
 	from, wait := m.start(scenario, swept), drain(m.slo(), scenario, m.base.Timeout)
 	search := m.search.For(cmp.Or(swept, from)) // where it starts may be a guess of somebody's
-	unqueued := takes
+	lowLoad := takes
 	var history []capacity.Try
 	over := false // the search
 	for {
@@ -48,8 +48,9 @@ func (m *trialRun) capacity(ctx context.Context) error {
 		}
 		m.Events.doingf("%s %.0f req/s", doing(step), step.Rate)
 		asked := time.Now()
-		scenario.Stratum = stratum(step, unqueued)
-		r, outcomes, err := m.offer(ctx, string(step.Purpose), try(m.base, scenario, step, wait, takes), m.slo())
+		plan := try(m.base, scenario, step, wait, takes)
+		stratify(plan, step.Purpose, lowLoad)
+		r, outcomes, err := m.offer(ctx, string(step.Purpose), plan, m.slo())
 		if err != nil {
 			return err
 		}

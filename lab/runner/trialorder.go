@@ -104,14 +104,18 @@ const (
 	strataTakes    = 10 // iterations one after the other: how many are under way at once is left to chance
 )
 
-// stratum is how many arrivals each stratum of a try has, where an iteration takes so long when
-// nothing waits. What is held for long is left to chance, as it will be.
-func stratum(step capacity.Step, takes time.Duration) int {
-	if step.Purpose == capacity.Hold {
-		return 0
+// stratify has a try's arrivals come in strata, of which a whole number fills what is measured: one
+// at least, where an iteration takes so long at low load that they would outlast it. What is held for long is
+// left to chance, as it will be.
+func stratify(p load.Plan, purpose capacity.Purpose, takes time.Duration) {
+	s := &p.Scenarios[0]
+	if purpose == capacity.Hold || s.Arrivals != load.Poisson {
+		return
 	}
-	lasts := max(strataTime, strataTakes*takes)
-	return int(math.Ceil(max(strataArrivals, step.Rate*lasts.Seconds())))
+	measured := s.Rate * (s.Duration - p.Warmup).Seconds()
+	each := max(strataArrivals, s.Rate*max(strataTime, strataTakes*takes).Seconds())
+	s.Stratum = max(1, int(math.Round(measured/max(1, math.Floor(measured/each)))))
+	s.FirstStratum = int(math.Round(s.Rate*p.Warmup.Seconds())) % s.Stratum
 }
 
 // usualWarmup is how long a try warms up where answers are quick.

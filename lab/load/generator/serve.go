@@ -33,8 +33,9 @@ type message struct {
 	Wire   int          `json:"wire,omitempty"` // with Now: of this protocol
 }
 
-// wire is the version of the protocol: from 2 on, a generator tells the time during a load.
-const wire = 2
+// wire is the version of the protocol: from 2 on, a generator tells the time during a load, and
+// from 3 on the arrivals of a plan may come in strata.
+const wire = 3
 
 // order is one line to the generator: a plan, the word to end the load that
 // is under way, and why, or the question what its clock says.
