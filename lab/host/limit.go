@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +33,7 @@ func (l *Local) Limit(ctx context.Context, target string, factor float64) error 
 	if c.share != nil {
 		set = c.scale
 	}
+	c.factor = math.NaN() // unlike any, so that what fails half-way is restored
 	if err := set(ctx, factor); err != nil {
 		return fmt.Errorf("%s: %w", target, err)
 	}

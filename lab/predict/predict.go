@@ -148,7 +148,9 @@ func (s *System) stations(r *result.Result, family []*result.Variant, figures []
 		if len(skews) > 0 {
 			station.Skew = min(max(1, stats.Median(skews).Value), float64(station.Instances))
 		}
-		station.Period = period(r, c.LimitCPUs)
+		if station.Period = period(r, c.LimitCPUs); r.Environment.CPUBurst {
+			station.Burst = 1
+		}
 		s.Model.Stations = append(s.Model.Stations, station)
 		s.pools(c, figures)
 	}

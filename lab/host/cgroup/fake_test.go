@@ -120,6 +120,29 @@ func TestOlderKernelsHaveNoBurst(t *testing.T) {
 	}
 }
 
+// TestALimitThatIsRefusedLeavesTheBurst, which was lowered first.
+func TestALimitThatIsRefusedLeavesTheBurst(t *testing.T) {
+	t.Parallel()
+	for version, files := range map[int][2]string{1: {"cpu.cfs_quota_us", "cpu.cfs_burst_us"}, 2: {"cpu.max", "cpu.max.burst"}} {
+		tree := fakeTree(t, version)
+		g, err := tree.Create("run/api-1", Limits{CPU: Cores(0.5)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		quota, burst := filepath.Join(g.Paths().CPU, files[0]), filepath.Join(g.Paths().CPU, files[1])
+		if err := errors.Join(os.Remove(quota), os.Mkdir(quota, 0o700)); err != nil { // nothing can be written to it
+			t.Fatal(err)
+		}
+		if err := g.SetCPU(*Cores(0.25)); err == nil || !strings.Contains(err.Error(), "0.25 cores") {
+			t.Errorf("v%d: got %v, want an error with the limit", version, err)
+		}
+		if got := content(t, burst); got != "10000" {
+			t.Errorf("v%d: the burst is %q, want that of before", version, got)
+		}
+	}
+}
+
 func TestCreateWithoutLimitsLeavesTheKernelsOwn(t *testing.T) {
 	t.Parallel()
 	tree := fakeTree(t, 2)

@@ -152,43 +152,85 @@ func refused(err error) error {
 	return err
 }
 
-// SetCPU changes the CPU share of the group; it holds from the next period on.
+// SetCPU changes the CPU share of the group; it holds from the next period on. If it fails, the
+// share is the one of before, or has another burst.
 func (g *Group) SetCPU(c CPU) error {
 	quota, period, err := c.quota()
 	if err != nil {
 		return err
 	}
-	// A quota may not be below the burst in force.
-	if err := g.setBurst(0); err != nil {
+	before, err := g.burst()
+	if err != nil {
 		return err
 	}
-	if g.paths.Version == 2 {
-		err = write(filepath.Join(g.paths.CPU, "cpu.max"), fmt.Sprintf("%d %d", quota, period))
-	} else {
-		// The period first: a quota is checked against the period in force,
-		// and a new group has no quota yet.
-		err = write(filepath.Join(g.paths.CPU, "cpu.cfs_period_us"), strconv.FormatInt(period, 10))
-		if err == nil {
-			err = write(filepath.Join(g.paths.CPU, "cpu.cfs_quota_us"), strconv.FormatInt(quota, 10))
+	burst := min(int64(math.Round(c.Burst*float64(quota))), quota)
+	if burst < before { // the kernel refuses a quota below the burst in force
+		if err := g.setBurst(burst); err != nil {
+			return err
 		}
 	}
-	if errors.Is(err, unix.EINVAL) {
-		return fmt.Errorf("limit to %v cores, which may be more than the groups above allow: %w", c.Cores, err)
+	if err := g.setQuota(quota, period); err != nil {
+		err = fmt.Errorf("limit to %v cores: %w", c.Cores, err)
+		if errors.Is(err, unix.EINVAL) {
+			err = fmt.Errorf("%w; the groups above may allow less", err)
+		}
+		if burst < before {
+			err = errors.Join(err, g.setBurst(before))
+		}
+		return err
 	}
-	if burst := int64(math.Round(c.Burst * float64(quota))); err == nil && burst > 0 {
-		err = g.setBurst(min(burst, quota))
+	if burst == 0 {
+		return nil
 	}
-	return err
+	return g.setBurst(burst) // in any case: with version 2, kernels before 6.10 change it with the quota
+}
+
+// setQuota sets quota and period, in microseconds.
+func (g *Group) setQuota(quota, period int64) error {
+	if g.paths.Version == 2 {
+		return write(filepath.Join(g.paths.CPU, "cpu.max"), fmt.Sprintf("%d %d", quota, period))
+	}
+	// The period first: a quota is checked against the period in force,
+	// and a new group has no quota yet.
+	if err := write(filepath.Join(g.paths.CPU, "cpu.cfs_period_us"), strconv.FormatInt(period, 10)); err != nil {
+		return err
+	}
+	return write(filepath.Join(g.paths.CPU, "cpu.cfs_quota_us"), strconv.FormatInt(quota, 10))
 }
 
 // setBurst sets how many microseconds of quota may be left for later periods. A kernel that does not
 // know of it leaves none.
 func (g *Group) setBurst(us int64) error {
 	err := write(g.burstFile(), strconv.FormatInt(us, 10))
-	if errors.Is(err, fs.ErrNotExist) {
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return err
+	return fmt.Errorf("leave %d µs of a CPU quota for later: %w", us, err)
+}
+
+// burst is how many microseconds of quota may be left for later periods.
+func (g *Group) burst() (us int64, err error) {
+	text, err := os.ReadFile(g.burstFile())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("read the burst of a control group: %w", err)
+	}
+	if n, err := fmt.Sscan(string(text), &us); n != 1 || us < 0 {
+		return 0, fmt.Errorf("read the burst of control group %s: got %q: %w", g.paths.CPU, text, errors.Join(errNumber, err))
+	}
+	return us, nil
+}
+
+// HasBurst says whether the kernel leaves of a quota what a group asks for (Linux 5.14).
+func (t *Tree) HasBurst() bool {
+	for _, pattern := range []string{"cpu.cfs_burst_us", "cpu.max.burst", "*/cpu.max.burst"} { // version 2's root has no limits
+		if found, err := filepath.Glob(filepath.Join(t.base.CPU, pattern)); err == nil && len(found) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (g *Group) burstFile() string {
@@ -220,22 +262,10 @@ func (g *Group) CPU() (*CPU, error) {
 		return nil, fmt.Errorf("read the CPU share of control group %s: got %q: %w", g.paths.CPU, words, errors.Join(errNumber, err))
 	}
 	burst, err := g.burst()
-	return &CPU{Cores: float64(quota) / float64(period), Period: time.Duration(period) * time.Microsecond, Burst: burst / float64(quota)}, err
-}
-
-// burst is how many microseconds of quota may be left for later periods.
-func (g *Group) burst() (us float64, err error) {
-	text, err := os.ReadFile(g.burstFile())
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return 0, nil
-	case err != nil:
-		return 0, fmt.Errorf("read the CPU share of a control group: %w", err)
+	if err != nil {
+		return nil, err
 	}
-	if n, err := fmt.Sscan(string(text), &us); n != 1 || us < 0 {
-		return 0, fmt.Errorf("read the burst of control group %s: got %q: %w", g.paths.CPU, text, errors.Join(errNumber, err))
-	}
-	return us, nil
+	return &CPU{Cores: float64(quota) / float64(period), Period: time.Duration(period) * time.Microsecond, Burst: float64(burst) / float64(quota)}, nil
 }
 
 // setMemory bounds memory and keeps the group from using swap beyond it: a
