@@ -111,7 +111,7 @@ network-cost: build ## what a packet costs more on a network of an instance's ow
 	@bin/loadstone run lab/selftest/network/network.yaml
 
 .PHONY: watching-cost
-watching-cost: build setup ## what watching costs at 10,000 requests a second, with packets and without, as root
+watching-cost: build ## what watching costs at 10,000 requests a second, with packets and without, as root
 	@scripts/watching-cost
 
 .PHONY: setup

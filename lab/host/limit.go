@@ -88,7 +88,10 @@ func (c *cpuLimit) restore() error {
 	if c.share == nil || c.factor == 1 {
 		return c.goOn()
 	}
-	return c.scale(context.Background(), 1)
+	if err := c.scale(context.Background(), 1); !cgroup.Gone(err) {
+		return err
+	}
+	return nil
 }
 
 // stallPeriod is that of a CPU quota, so that a stalled target is like one

@@ -209,7 +209,7 @@ func TestLimitsAreChangedAndRestored(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
-	if share, err := limited.CPU(); err != nil || share.Cores != 0.5 || stopped() {
+	if share, err := limited.CPU(); err != nil || *share != *was || stopped() {
 		t.Errorf("after Close: got %+v, %v, stopped %v", share, err, stopped())
 	}
 }

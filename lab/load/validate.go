@@ -146,7 +146,7 @@ func (p *problems) pacing(s *Scenario) {
 	if s.Open() {
 		p.users("max_vus", s.MaxVUs)
 		p.checkf(s.Arrivals == Poisson || s.Arrivals == Uniform, "arrivals: %q is unknown: use %s or %s", s.Arrivals, Poisson, Uniform)
-		p.checkf(s.Stratum >= 0 && (s.Stratum == 0 || s.Arrivals == Poisson), "stratum: %d: give a number of Poisson arrivals, or 0 for none", s.Stratum)
+		p.checkf(s.Stratum >= 0 && (s.Stratum == 0 || s.Arrivals == Poisson), "stratum: %d: only %s arrivals come in strata; leave it out, or give a number of arrivals", s.Stratum, Poisson)
 		p.checkf(s.FirstStratum >= 0 && s.FirstStratum <= s.Stratum, "first_stratum: %d: give a number of arrivals up to that of a stratum, or 0", s.FirstStratum)
 	}
 	if s.Executor != Replay {

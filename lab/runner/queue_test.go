@@ -256,6 +256,11 @@ func TestStrataMakeTrialsAgree(t *testing.T) {
 	if os.Getenv("LARGE") == "" {
 		return
 	}
+	for _, exponential := range []bool{false, true} {
+		q := queue{servers: 50, service: time.Second, refuses: true, exponential: exponential}
+		strata, pure := q.spread(t, int(busiest(50, 0.01)), 240)
+		t.Logf("50 places of 1 s, exponential %v: %d of 240 trials find less than a fifth without strata, and %d with", exponential, pure.lost, strata.lost)
+	}
 	for _, edge := range []int{5, 20, 50, 160, 400, 1000} {
 		for _, q := range []queue{{servers: 1}, {servers: 1, exponential: true}, {servers: edge}, {servers: edge, exponential: true}} {
 			if q.wavers = 0.03; edge >= 100 && q.servers == 1 {
@@ -269,13 +274,18 @@ func TestStrataMakeTrialsAgree(t *testing.T) {
 }
 
 // spread is of trials: by how much edges differ, as a deviation, and by how much the sustained rate is off in
-// the mean, as shares.
-type spread struct{ apart, off float64 }
+// the mean, as shares, and how many found less than a fifth of the truth.
+type spread struct {
+	apart, off float64
+	lost       int
+}
 
 // spread searches so many times with strata and without.
 func (q *queue) spread(t *testing.T, edge, trials int) (strata, pure spread) {
 	t.Helper()
-	q.service = time.Duration(q.servers) * time.Second / time.Duration(edge)
+	if q.service == 0 {
+		q.service = time.Duration(q.servers) * time.Second / time.Duration(edge)
+	}
 	for _, q.pure = range []bool{false, true} {
 		q.random = rand.New(rand.NewPCG(uint64(edge), uint64(q.servers)))
 		var edges, rates []float64
@@ -283,7 +293,17 @@ func (q *queue) spread(t *testing.T, edge, trials int) (strata, pure spread) {
 			out := q.search(t, trial+1)
 			edges, rates = append(edges, out.Edge/float64(edge)), append(rates, out.Rate/float64(edge))
 		}
-		strata, pure = pure, spread{stat.StdDev(edges, nil), stat.Mean(rates, nil) - 1}
+		found := spread{stat.StdDev(edges, nil), stat.Mean(rates, nil) - 1, 0}
+		for _, rate := range rates {
+			if rate < 0.2 {
+				found.lost++
+			}
+		}
+		if q.pure {
+			pure = found
+		} else {
+			strata = found
+		}
 	}
 	return strata, pure
 }

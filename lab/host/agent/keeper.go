@@ -194,8 +194,8 @@ func (k kept) restore() error {
 	var errs []error
 	if k.share != nil {
 		err := k.group.SetCPU(*k.share)
-		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
-			err = nil // the group is gone
+		if cgroup.Gone(err) {
+			err = nil
 		}
 		errs = append(errs, err)
 	} else {

@@ -120,12 +120,35 @@ func TestOlderKernelsHaveNoBurst(t *testing.T) {
 	}
 }
 
+// TestBurstsAreSeen where groups have them: in the root of version 2 only what is below it has.
+func TestBurstsAreSeen(t *testing.T) {
+	t.Parallel()
+	for version, file := range map[int]string{1: "cpu.cfs_burst_us", 2: "cpu.max.burst"} {
+		tree := fakeTree(t, version)
+		own := filepath.Join(tree.base.CPU, file)
+		if !tree.HasBurst() {
+			t.Errorf("v%d: %s is not seen", version, own)
+		}
+		below := filepath.Join(tree.base.CPU, `user\x2d1.slice`)
+		if err := errors.Join(os.Remove(own), os.Mkdir(below, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		if tree.HasBurst() {
+			t.Errorf("v%d: a burst is seen without its file", version)
+		}
+		put(t, filepath.Join(below, file), "0\n")
+		if !tree.HasBurst() {
+			t.Errorf("v%d: a burst below is not seen", version)
+		}
+	}
+}
+
 // TestALimitThatIsRefusedLeavesTheBurst, which was lowered first.
 func TestALimitThatIsRefusedLeavesTheBurst(t *testing.T) {
 	t.Parallel()
 	for version, files := range map[int][2]string{1: {"cpu.cfs_quota_us", "cpu.cfs_burst_us"}, 2: {"cpu.max", "cpu.max.burst"}} {
 		tree := fakeTree(t, version)
-		g, err := tree.Create("run/api-1", Limits{CPU: Cores(0.5)})
+		g, err := tree.Create("run/api-1", Limits{CPU: &CPU{Cores: 0.5, Period: 50 * time.Millisecond, Burst: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,8 +160,11 @@ func TestALimitThatIsRefusedLeavesTheBurst(t *testing.T) {
 		if err := g.SetCPU(*Cores(0.25)); err == nil || !strings.Contains(err.Error(), "0.25 cores") {
 			t.Errorf("v%d: got %v, want an error with the limit", version, err)
 		}
-		if got := content(t, burst); got != "10000" {
+		if got := content(t, burst); got != "25000" {
 			t.Errorf("v%d: the burst is %q, want that of before", version, got)
+		}
+		if version == 1 && content(t, filepath.Join(g.Paths().CPU, "cpu.cfs_period_us")) != "50000" {
+			t.Error("the period is not that of before")
 		}
 	}
 }

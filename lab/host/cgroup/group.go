@@ -152,8 +152,7 @@ func refused(err error) error {
 	return err
 }
 
-// SetCPU changes the CPU share of the group; it holds from the next period on. If it fails, the
-// share is the one of before, or has another burst.
+// SetCPU changes the CPU share of the group; it holds from the next period on.
 func (g *Group) SetCPU(c CPU) error {
 	quota, period, err := c.quota()
 	if err != nil {
@@ -192,10 +191,18 @@ func (g *Group) setQuota(quota, period int64) error {
 	}
 	// The period first: a quota is checked against the period in force,
 	// and a new group has no quota yet.
-	if err := write(filepath.Join(g.paths.CPU, "cpu.cfs_period_us"), strconv.FormatInt(period, 10)); err != nil {
+	file := filepath.Join(g.paths.CPU, "cpu.cfs_period_us")
+	before, err := os.ReadFile(file)
+	if err == nil {
+		err = write(file, strconv.FormatInt(period, 10))
+	}
+	if err != nil {
 		return err
 	}
-	return write(filepath.Join(g.paths.CPU, "cpu.cfs_quota_us"), strconv.FormatInt(quota, 10))
+	if err := write(filepath.Join(g.paths.CPU, "cpu.cfs_quota_us"), strconv.FormatInt(quota, 10)); err != nil {
+		return errors.Join(err, write(file, strings.TrimSpace(string(before)))) // or the old quota would be another share
+	}
+	return nil
 }
 
 // setBurst sets how many microseconds of quota may be left for later periods. A kernel that does not
@@ -223,15 +230,24 @@ func (g *Group) burst() (us int64, err error) {
 	return us, nil
 }
 
-// HasBurst says whether the kernel leaves of a quota what a group asks for (Linux 5.14).
+// HasBurst says whether the kernel knows of bursts (Linux 5.14).
 func (t *Tree) HasBurst() bool {
-	for _, pattern := range []string{"cpu.cfs_burst_us", "cpu.max.burst", "*/cpu.max.burst"} { // version 2's root has no limits
-		if found, err := filepath.Glob(filepath.Join(t.base.CPU, pattern)); err == nil && len(found) > 0 {
-			return true
+	dirs := []string{t.base.CPU}
+	below, err := os.ReadDir(t.base.CPU) // version 2's root has no limits, what is below it has
+	for _, e := range below {
+		if err == nil && e.IsDir() {
+			dirs = append(dirs, filepath.Join(t.base.CPU, e.Name()))
 		}
 	}
-	return false
+	return slices.ContainsFunc(dirs, func(dir string) bool {
+		g := Group{paths: Paths{Version: t.base.Version, CPU: dir}}
+		_, err := os.Stat(g.burstFile())
+		return err == nil
+	})
 }
+
+// Gone says whether err is of a group that is no longer there.
+func Gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
 
 func (g *Group) burstFile() string {
 	if g.paths.Version == 2 {

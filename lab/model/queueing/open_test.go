@@ -227,6 +227,8 @@ func TestAgainstSimulation(t *testing.T) {
 		{"quota, 90 %, a twentieth", Model{Stations: []Station{with(CPU("a", Known(0.00025), 1, 0.25), quota)}}, 900, 0.2, 0.2},
 		{"quota, 80 %, small requests", Model{Stations: []Station{with(CPU("a", Known(0.0001), 1, 0.25), quota)}}, 2000, 0.4, 0.2},
 		{"quota, 95 %, small requests", Model{Stations: []Station{with(CPU("a", Known(0.0002), 1, 0.25), quota)}}, 1187, 0.2, 0.2},
+		{"burst, 70 %, large requests", Model{Stations: []Station{with(CPU("a", Known(0.002), 1, 0.25), burst)}}, 87, 0.45, 0.5},
+		{"burst, 90 %, large requests", Model{Stations: []Station{with(CPU("a", Known(0.002), 1, 0.25), burst)}}, 112, 0.2, 0.35},
 		{"burst, 80 %, small requests", Model{Stations: []Station{with(CPU("a", Known(0.0001), 1, 0.25), burst)}}, 2000, 0.4, 0.2},
 		{"burst, 90 %, a twentieth", Model{Stations: []Station{with(CPU("a", Known(0.00025), 1, 0.25), burst)}}, 900, 0.4, 1.2}, // of 1.5 ms
 		{"burst, 95 %, small requests", Model{Stations: []Station{with(CPU("a", Known(0.0002), 1, 0.25), burst)}}, 1187, 0.2, 0.4},
