@@ -56,21 +56,23 @@ func (v *tab) live(text string) {
 }
 
 // A browser's tab that was stopped is told what it missed, and is live again. How much a browser and the
-// kernel take before anything is left out is theirs: each time twice as much is said.
+// kernel take before anything is left out is theirs: each time twice as much is said. When the tab wakes up nobody
+// talks any more: on a busy machine it would read no faster than that, and answer nobody.
 func TestATabIsStopped(t *testing.T) {
 	t.Parallel()
 	_, address := server(t)
 	v := openTab(t, address)
 	c := talk("http://"+address, 32, 32, 4000)
 	c.Streams = c.Streams[:1]
-	r := begin(t, c)
 	const first, most = 2000, 64_000
+	said := int64(0)
 	for messages := int64(first); ; messages *= 2 {
 		v.signal(syscall.SIGSTOP)
-		want := r.now().Acked + messages
-		reach(t, "much is said", func() bool { return r.now().Acked >= want })
+		r := begin(t, c)
+		reach(t, "much is said", func() bool { return r.now().Acked >= messages })
+		said += r.balanced().Acked
 		v.signal(syscall.SIGCONT)
-		v.Until("what was said until now", `next >= `+strconv.FormatInt(want, 10))
+		v.Until("what was said", `next >= `+strconv.FormatInt(said, 10))
 		if v.Eval(`skipped > 0`) == true {
 			break
 		}
@@ -78,7 +80,6 @@ func TestATabIsStopped(t *testing.T) {
 			t.Fatalf("after %d messages nothing was left out", messages)
 		}
 	}
-	r.balanced()
 	v.live("awake")
 }
 
