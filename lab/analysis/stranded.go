@@ -17,8 +17,8 @@ const (
 // stranded is the share of a service's CPU limit that its hottest instance could not use in
 // any try in which it was throttled in every period; 0 if it could, or if there was none. The
 // kernel gives each core a slice of the quota, of 5 ms unless it was told otherwise, and what
-// is left of a slice when a thread sleeps is lost at the end of the period, where the kernel
-// leaves nothing for later ones: two threads that take turns get four fifths of 5 ms in 20.
+// is left of a slice when a thread sleeps is lost at the end of the period: two threads that
+// take turns get four fifths of 5 ms in 20.
 func stranded(t archive.Trial, service string, seen []try) float64 {
 	most := 0.0
 	for _, s := range seen {

@@ -34,7 +34,6 @@ func settings(base, sample *result.Result, pairs []pair) []Setting {
 	add("driver", a.Driver, b.Driver)
 	add("limits enforced", yes(a.LimitsEnforced), yes(b.LimitsEnforced))
 	add("control groups", fmt.Sprintf("v%d", a.CgroupVersion), fmt.Sprintf("v%d", b.CgroupVersion))
-	add("CPU bursts", yes(a.CPUBurst), yes(b.CPUBurst))
 	add("cores kept awake", yes(a.CoresAwake), yes(b.CoresAwake))
 	add("Loadstone", a.Version, b.Version)
 	add("Go", a.Go, b.Go)

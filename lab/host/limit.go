@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,7 +32,6 @@ func (l *Local) Limit(ctx context.Context, target string, factor float64) error 
 	if c.share != nil {
 		set = c.scale
 	}
-	c.factor = math.NaN() // unlike any, so that what fails half-way is restored
 	if err := set(ctx, factor); err != nil {
 		return fmt.Errorf("%s: %w", target, err)
 	}
@@ -81,17 +79,14 @@ func (l *Local) open(target string) (*cpuLimit, error) {
 
 // scale changes the quota over the period that it has.
 func (c *cpuLimit) scale(_ context.Context, factor float64) error {
-	return c.group.SetCPU(cgroup.CPU{Cores: c.share.Cores * factor, Period: c.share.Period, Burst: c.share.Burst})
+	return c.group.SetCPU(cgroup.CPU{Cores: c.share.Cores * factor, Period: c.share.Period})
 }
 
 func (c *cpuLimit) restore() error {
 	if c.share == nil || c.factor == 1 {
 		return c.goOn()
 	}
-	if err := c.scale(context.Background(), 1); !cgroup.Gone(err) {
-		return err
-	}
-	return nil
+	return c.scale(context.Background(), 1)
 }
 
 // stallPeriod is that of a CPU quota, so that a stalled target is like one

@@ -19,9 +19,6 @@ type Machine struct {
 	Kernel         string `json:"kernel"`
 	LimitsEnforced bool   `json:"limits_enforced"`
 	CgroupVersion  int    `json:"cgroup_version"` // 0 if none is used
-	// CPUBurst says whether what instances leave of a period's CPU quota may be used later: then
-	// they can use all of it.
-	CPUBurst bool `json:"cpu_burst,omitempty"`
 	// CoresAwake says whether idle cores were kept from halting, so that
 	// wake-ups cost the same at every load.
 	CoresAwake bool `json:"cores_awake"`

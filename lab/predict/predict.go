@@ -148,9 +148,7 @@ func (s *System) stations(r *result.Result, family []*result.Variant, figures []
 		if len(skews) > 0 {
 			station.Skew = min(max(1, stats.Median(skews).Value), float64(station.Instances))
 		}
-		if station.Period = period(r, c.LimitCPUs); r.Environment.CPUBurst {
-			station.Burst = 1
-		}
+		station.Period = period(r, c.LimitCPUs)
 		s.Model.Stations = append(s.Model.Stations, station)
 		s.pools(c, figures)
 	}

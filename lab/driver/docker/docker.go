@@ -27,8 +27,8 @@
 // of their container, so the Docker daemon has to be on this machine, and on
 // Linux. Ports are published as the file says, but those without a host ip at
 // 127.0.0.1 alone, as the process driver has it. CPU limits are Docker's, over
-// periods of 100 ms without a burst, where the process driver has 20 ms with one (see
-// cgroup.Cores): the tail of latencies is not comparable between the
+// periods of 100 ms, where the process driver has 20 ms (see
+// cgroup.DefaultPeriod): the tail of latencies is not comparable between the
 // two drivers. Grace periods are rounded up to whole seconds.
 //
 // # Nothing is left behind

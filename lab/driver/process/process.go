@@ -98,13 +98,7 @@ type Running struct {
 func (d Driver) Name() string { return "process" }
 
 // Machine is this one.
-func (d Driver) Machine(context.Context) (host.Machine, []string) {
-	m, lacking := host.This()
-	if tree, err := cgroup.Detect("/proc", "/"); err == nil {
-		m.CPUBurst = tree.HasBurst()
-	}
-	return m, lacking
-}
+func (d Driver) Machine(context.Context) (host.Machine, []string) { return host.This() }
 
 // Up starts a system; see driver.Driver.
 func (d Driver) Up(ctx context.Context, c driver.Config) (driver.Running, error) {

@@ -158,21 +158,15 @@ func startProcess(t *testing.T, program ...string) (*Remote, *os.Process) {
 	return r, cmd.Process
 }
 
-// wantCores waits until the limit is so many cores. The burst stays as it is: that of groups that
-// this machine's kernel makes.
 func wantCores(t *testing.T, g *cgroup.Group, want float64) {
 	t.Helper()
-	burst := 0.0
-	if cgrouptest.Tree(t).HasBurst() {
-		burst = 1
-	}
 	deadline := time.Now().Add(time.Minute)
 	for {
 		share, err := g.CPU()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if share != nil && share.Cores == want && share.Burst == burst {
+		if share != nil && share.Cores == want {
 			return
 		}
 		if time.Now().After(deadline) {

@@ -194,8 +194,8 @@ func (k kept) restore() error {
 	var errs []error
 	if k.share != nil {
 		err := k.group.SetCPU(*k.share)
-		if cgroup.Gone(err) {
-			err = nil
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+			err = nil // the group is gone
 		}
 		errs = append(errs, err)
 	} else {

@@ -43,15 +43,10 @@ type Limits struct {
 type CPU struct {
 	Cores  float64       // in cores: 0.25 is a quarter of one
 	Period time.Duration // over which the share is handed out
-	// Burst is how much of a period's quota may be used later where it was not used in its
-	// period, from 0 to 1. Kernels before 5.14 have none.
-	Burst float64
 }
 
-// Cores is a share of n cores over DefaultPeriod. What is left of a period's quota is not lost:
-// threads that wake up on one core while what is left lies at another would lose up to a
-// tenth of a share of a few milliseconds, now more and now less.
-func Cores(n float64) *CPU { return &CPU{Cores: n, Period: DefaultPeriod, Burst: 1} }
+// Cores is a share of n cores over DefaultPeriod.
+func Cores(n float64) *CPU { return &CPU{Cores: n, Period: DefaultPeriod} }
 
 // quota returns the quota and the period in whole microseconds. A share so
 // small that its quota would be below the kernel's least (1 ms) gets a longer

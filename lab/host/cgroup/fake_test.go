@@ -22,13 +22,13 @@ func fakeTree(t *testing.T, version int) *Tree {
 	root := t.TempDir()
 	files := map[string]string{
 		"cgroup.controllers": "cpu memory\n", "cgroup.subtree_control": "", "cgroup.procs": "",
-		"cpu.max": "max 100000\n", "cpu.max.burst": "0\n", "cpu.stat": cpuStatV2, "memory.max": "max\n", "memory.swap.max": "max\n",
+		"cpu.max": "max 100000\n", "cpu.stat": cpuStatV2, "memory.max": "max\n", "memory.swap.max": "max\n",
 		"memory.current": "4096\n", "memory.peak": "8192\n", "memory.events": memoryEvents,
 	}
 	base := Paths{2, root, root, root}
 	if version == 1 {
 		files = map[string]string{
-			"cgroup.procs": "", "cpu.cfs_period_us": "100000\n", "cpu.cfs_quota_us": "-1\n", "cpu.cfs_burst_us": "0\n", "cpu.stat": cpuStatV1,
+			"cgroup.procs": "", "cpu.cfs_period_us": "100000\n", "cpu.cfs_quota_us": "-1\n", "cpu.stat": cpuStatV1,
 			"cpuacct.usage": "123456789\n", "memory.limit_in_bytes": "9223372036854771712\n",
 			"memory.usage_in_bytes": "4096\n", "memory.oom_control": oomControl,
 		}
@@ -85,7 +85,6 @@ func TestCreateWritesWhatTheKernelWants(t *testing.T) {
 		}
 	}
 	f(2, "run/api-1/cpu.max", "5000 20000")
-	f(2, "run/api-1/cpu.max.burst", "5000")
 	f(2, "run/api-1/memory.max", "67108864")
 	f(2, "run/api-1/memory.swap.max", "0")
 	f(2, "cgroup.subtree_control", "+cpu +memory")
@@ -93,80 +92,7 @@ func TestCreateWritesWhatTheKernelWants(t *testing.T) {
 	f(2, "run/api-1/cgroup.subtree_control", "") // it will hold processes
 	f(1, "cpu/run/api-1/cpu.cfs_period_us", "20000")
 	f(1, "cpu/run/api-1/cpu.cfs_quota_us", "5000")
-	f(1, "cpu/run/api-1/cpu.cfs_burst_us", "5000")
 	f(1, "memory/run/api-1/memory.limit_in_bytes", "67108864")
-}
-
-// TestOlderKernelsHaveNoBurst: the share is limited all the same.
-func TestOlderKernelsHaveNoBurst(t *testing.T) {
-	t.Parallel()
-	for version, file := range map[int]string{1: "cpu.cfs_burst_us", 2: "cpu.max.burst"} {
-		tree := fakeTree(t, version)
-		g, err := tree.Create("run/api-1", Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer g.Close()
-		if err := os.Remove(filepath.Join(g.Paths().CPU, file)); err != nil {
-			t.Fatal(err)
-		}
-		if err := g.SetCPU(*Cores(0.25)); err != nil {
-			t.Errorf("v%d: %v", version, err)
-		}
-		share, err := g.CPU()
-		if want := (CPU{Cores: 0.25, Period: DefaultPeriod}); err != nil || share == nil || *share != want {
-			t.Errorf("v%d: got %+v %v, want %+v", version, share, err, want)
-		}
-	}
-}
-
-// TestBurstsAreSeen where groups have them: in the root of version 2 only what is below it has.
-func TestBurstsAreSeen(t *testing.T) {
-	t.Parallel()
-	for version, file := range map[int]string{1: "cpu.cfs_burst_us", 2: "cpu.max.burst"} {
-		tree := fakeTree(t, version)
-		own := filepath.Join(tree.base.CPU, file)
-		if !tree.HasBurst() {
-			t.Errorf("v%d: %s is not seen", version, own)
-		}
-		below := filepath.Join(tree.base.CPU, `user\x2d1.slice`)
-		if err := errors.Join(os.Remove(own), os.Mkdir(below, 0o700)); err != nil {
-			t.Fatal(err)
-		}
-		if tree.HasBurst() {
-			t.Errorf("v%d: a burst is seen without its file", version)
-		}
-		put(t, filepath.Join(below, file), "0\n")
-		if !tree.HasBurst() {
-			t.Errorf("v%d: a burst below is not seen", version)
-		}
-	}
-}
-
-// TestALimitThatIsRefusedLeavesTheBurst, which was lowered first.
-func TestALimitThatIsRefusedLeavesTheBurst(t *testing.T) {
-	t.Parallel()
-	for version, files := range map[int][2]string{1: {"cpu.cfs_quota_us", "cpu.cfs_burst_us"}, 2: {"cpu.max", "cpu.max.burst"}} {
-		tree := fakeTree(t, version)
-		g, err := tree.Create("run/api-1", Limits{CPU: &CPU{Cores: 0.5, Period: 50 * time.Millisecond, Burst: 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer g.Close()
-		quota, burst := filepath.Join(g.Paths().CPU, files[0]), filepath.Join(g.Paths().CPU, files[1])
-		if err := errors.Join(os.Remove(quota), os.Mkdir(quota, 0o700)); err != nil { // nothing can be written to it
-			t.Fatal(err)
-		}
-		if err := g.SetCPU(*Cores(0.25)); err == nil || !strings.Contains(err.Error(), "0.25 cores") {
-			t.Errorf("v%d: got %v, want an error with the limit", version, err)
-		}
-		if got := content(t, burst); got != "25000" {
-			t.Errorf("v%d: the burst is %q, want that of before", version, got)
-		}
-		if version == 1 && content(t, filepath.Join(g.Paths().CPU, "cpu.cfs_period_us")) != "50000" {
-			t.Error("the period is not that of before")
-		}
-	}
 }
 
 func TestCreateWithoutLimitsLeavesTheKernelsOwn(t *testing.T) {

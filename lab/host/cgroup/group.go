@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -158,102 +157,20 @@ func (g *Group) SetCPU(c CPU) error {
 	if err != nil {
 		return err
 	}
-	before, err := g.burst()
-	if err != nil {
-		return err
-	}
-	burst := min(int64(math.Round(c.Burst*float64(quota))), quota)
-	if burst < before { // the kernel refuses a quota below the burst in force
-		if err := g.setBurst(burst); err != nil {
-			return err
-		}
-	}
-	if err := g.setQuota(quota, period); err != nil {
-		err = fmt.Errorf("limit to %v cores: %w", c.Cores, err)
-		if errors.Is(err, unix.EINVAL) {
-			err = fmt.Errorf("%w; the groups above may allow less", err)
-		}
-		if burst < before {
-			err = errors.Join(err, g.setBurst(before))
-		}
-		return err
-	}
-	if burst == 0 {
-		return nil
-	}
-	return g.setBurst(burst) // in any case: with version 2, kernels before 6.10 change it with the quota
-}
-
-// setQuota sets quota and period, in microseconds.
-func (g *Group) setQuota(quota, period int64) error {
 	if g.paths.Version == 2 {
-		return write(filepath.Join(g.paths.CPU, "cpu.max"), fmt.Sprintf("%d %d", quota, period))
-	}
-	// The period first: a quota is checked against the period in force,
-	// and a new group has no quota yet.
-	file := filepath.Join(g.paths.CPU, "cpu.cfs_period_us")
-	before, err := os.ReadFile(file)
-	if err == nil {
-		err = write(file, strconv.FormatInt(period, 10))
-	}
-	if err != nil {
-		return err
-	}
-	if err := write(filepath.Join(g.paths.CPU, "cpu.cfs_quota_us"), strconv.FormatInt(quota, 10)); err != nil {
-		return errors.Join(err, write(file, strings.TrimSpace(string(before)))) // or the old quota would be another share
-	}
-	return nil
-}
-
-// setBurst sets how many microseconds of quota may be left for later periods. A kernel that does not
-// know of it leaves none.
-func (g *Group) setBurst(us int64) error {
-	err := write(g.burstFile(), strconv.FormatInt(us, 10))
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return fmt.Errorf("leave %d µs of a CPU quota for later: %w", us, err)
-}
-
-// burst is how many microseconds of quota may be left for later periods.
-func (g *Group) burst() (us int64, err error) {
-	text, err := os.ReadFile(g.burstFile())
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return 0, nil
-	case err != nil:
-		return 0, fmt.Errorf("read the burst of a control group: %w", err)
-	}
-	if n, err := fmt.Sscan(string(text), &us); n != 1 || us < 0 {
-		return 0, fmt.Errorf("read the burst of control group %s: got %q: %w", g.paths.CPU, text, errors.Join(errNumber, err))
-	}
-	return us, nil
-}
-
-// HasBurst says whether the kernel knows of bursts (Linux 5.14).
-func (t *Tree) HasBurst() bool {
-	dirs := []string{t.base.CPU}
-	below, err := os.ReadDir(t.base.CPU) // version 2's root has no limits, what is below it has
-	for _, e := range below {
-		if err == nil && e.IsDir() {
-			dirs = append(dirs, filepath.Join(t.base.CPU, e.Name()))
+		err = write(filepath.Join(g.paths.CPU, "cpu.max"), fmt.Sprintf("%d %d", quota, period))
+	} else {
+		// The period first: a quota is checked against the period in force,
+		// and a new group has no quota yet.
+		err = write(filepath.Join(g.paths.CPU, "cpu.cfs_period_us"), strconv.FormatInt(period, 10))
+		if err == nil {
+			err = write(filepath.Join(g.paths.CPU, "cpu.cfs_quota_us"), strconv.FormatInt(quota, 10))
 		}
 	}
-	return slices.ContainsFunc(dirs, func(dir string) bool {
-		g := Group{paths: Paths{Version: t.base.Version, CPU: dir}}
-		_, err := os.Stat(g.burstFile())
-		return err == nil
-	})
-}
-
-// Gone says whether err is of a group that is no longer there.
-func Gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
-
-func (g *Group) burstFile() string {
-	if g.paths.Version == 2 {
-		return filepath.Join(g.paths.CPU, "cpu.max.burst")
+	if errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("limit to %v cores, which may be more than the groups above allow: %w", c.Cores, err)
 	}
-	return filepath.Join(g.paths.CPU, "cpu.cfs_burst_us")
+	return err
 }
 
 // CPU is the CPU share of the group; nil if it has none of its own.
@@ -277,11 +194,7 @@ func (g *Group) CPU() (*CPU, error) {
 	if n, err := fmt.Sscan(strings.Join(words, " "), &quota, &period); n != 2 || quota <= 0 || period <= 0 {
 		return nil, fmt.Errorf("read the CPU share of control group %s: got %q: %w", g.paths.CPU, words, errors.Join(errNumber, err))
 	}
-	burst, err := g.burst()
-	if err != nil {
-		return nil, err
-	}
-	return &CPU{Cores: float64(quota) / float64(period), Period: time.Duration(period) * time.Microsecond, Burst: float64(burst) / float64(quota)}, nil
+	return &CPU{Cores: float64(quota) / float64(period), Period: time.Duration(period) * time.Microsecond}, nil
 }
 
 // setMemory bounds memory and keeps the group from using swap beyond it: a

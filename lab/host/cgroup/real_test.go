@@ -179,27 +179,6 @@ func TestCPULimitHolds(t *testing.T) {
 	_ = cmd.Wait()
 }
 
-// TestAShareIsReadAsItWasSet, the kernel's own, with and without a burst, to less and to more: who restores a limit
-// sets what was read.
-func TestAShareIsReadAsItWasSet(t *testing.T) {
-	g := realGroup(t, Limits{CPU: Cores(0.25)})
-	for _, want := range []CPU{
-		{Cores: 0.5, Period: 100 * time.Millisecond}, {Cores: 0.1, Period: 20 * time.Millisecond, Burst: 1},
-		{Cores: 0.05, Period: 20 * time.Millisecond, Burst: 0.5}, {Cores: 0.9, Period: 50 * time.Millisecond, Burst: 0.2},
-	} {
-		if err := g.SetCPU(want); err != nil {
-			t.Fatal(err)
-		}
-		got, err := g.CPU()
-		if _, missing := os.Stat(g.burstFile()); missing != nil {
-			want.Burst = 0
-		}
-		if err != nil || got == nil || *got != want {
-			t.Errorf("got %+v %v, want %+v", got, err, want)
-		}
-	}
-}
-
 // wantUse checks that a busy loop in the group uses its share of a CPU within
 // 20 % over a second. More it never may. It may have less while others have the
 // machine, but not for being throttled, which it is with its quota used up. The

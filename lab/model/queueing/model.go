@@ -87,9 +87,6 @@ type Station struct {
 	// Period is how often a CPU quota is renewed, in seconds (0.1 unless it was
 	// set otherwise); 0 where nothing throttles.
 	Period float64
-	// Burst is how much of a period's quota may be used later where it was not used in its
-	// period, as a share of the quota.
-	Burst float64
 	// Pool says that it is a pool. What the holder of a slot does is done at other
 	// stations of the model: where requests arrive at a rate, only waiting for a
 	// slot adds to the response.
@@ -156,7 +153,6 @@ func (s Station) validate() []error {
 	number("the speed", s.Speed, 1e-6, 1e6, s.Speed >= 1e-6 && s.Speed <= 1e6)
 	number("the skew", s.Skew, 1, float64(s.Instances), s.Skew >= 1 && s.Skew <= float64(s.Instances))
 	number("the period", s.Period, 0, 60, s.Period >= 0 && s.Period <= 60)
-	number("the burst", s.Burst, 0, 1, s.Burst >= 0 && s.Burst <= 1)
 	whole0 := s.Speed * float64(s.Servers)
 	number("the idle use", s.Idle, 0, whole0, s.Idle >= 0 && s.Idle < whole0)
 	return errs

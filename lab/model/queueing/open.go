@@ -46,7 +46,7 @@ func (m Model) open(qs []queue, rate float64) response {
 // sojourn is mean and variance of the time that one request takes at an instance
 // whose servers are busy so much of the time.
 func (s Station) sojourn(busy float64) (mean, variance float64) {
-	if s.small() {
+	if s.bursts() {
 		return s.throttled(busy)
 	}
 	service := s.Demand.Value / s.speed()

@@ -67,24 +67,21 @@ func TestOneServerByHand(t *testing.T) {
 	}
 }
 
-// bandwidth is a quota of each period, of which up to burst is left for later ones.
-type bandwidth struct{ quota, period, burst float64 }
-
 // shareOut simulates processor sharing by c servers at full speed, of which a
 // quota per period may be used: CFS bandwidth control. A quota of the whole
 // period is no throttling. It returns when each request is done.
-func shareOut(arrivals, work []float64, c int, of bandwidth) []float64 {
+func shareOut(arrivals, work []float64, c int, quota, period float64) []float64 {
 	type job struct {
 		id   int
 		left float64
 	}
 	var active []job
 	done := make([]float64, len(arrivals))
-	now, next, budget, renewal := 0.0, 0, of.quota, of.period
+	now, next, budget, renewal := 0.0, 0, quota, period
 	for next < len(arrivals) || len(active) > 0 {
 		for now >= renewal {
-			renewal += of.period
-			budget = min(budget, of.burst) + of.quota
+			renewal += period
+			budget = quota
 		}
 		running := float64(min(c, len(active)))
 		until := renewal
@@ -188,13 +185,12 @@ func simulate(m Model, rate float64, n int, seed uint64) (mean, p95 float64) {
 				out[i] -= w[i]
 			}
 		case s.Period > 0:
-			quota := s.Speed * float64(s.Servers) * s.Period
-			out = shareOut(in, w, s.Servers, bandwidth{quota, s.Period, s.Burst * quota})
+			out = shareOut(in, w, s.Servers, s.Speed*float64(s.Servers)*s.Period, s.Period)
 		default:
 			for i := range w {
 				w[i] /= s.Speed
 			}
-			out = shareOut(in, w, s.Servers, bandwidth{float64(s.Servers), 1, 0})
+			out = shareOut(in, w, s.Servers, float64(s.Servers), 1)
 		}
 		next := make([]float64, n)
 		for i, id := range order {
@@ -210,7 +206,6 @@ func TestAgainstSimulation(t *testing.T) {
 	with := func(s Station, f func(*Station)) Station { f(&s); return s }
 	pool := func(s *Station) { s.Pool = true }
 	quota := func(s *Station) { s.Period = 0.02 }
-	burst := func(s *Station) { s.Period, s.Burst = 0.02, 1 }
 	for _, c := range []struct {
 		name          string
 		m             Model
@@ -227,12 +222,6 @@ func TestAgainstSimulation(t *testing.T) {
 		{"quota, 90 %, a twentieth", Model{Stations: []Station{with(CPU("a", Known(0.00025), 1, 0.25), quota)}}, 900, 0.2, 0.2},
 		{"quota, 80 %, small requests", Model{Stations: []Station{with(CPU("a", Known(0.0001), 1, 0.25), quota)}}, 2000, 0.4, 0.2},
 		{"quota, 95 %, small requests", Model{Stations: []Station{with(CPU("a", Known(0.0002), 1, 0.25), quota)}}, 1187, 0.2, 0.2},
-		{"burst, 70 %, large requests", Model{Stations: []Station{with(CPU("a", Known(0.002), 1, 0.25), burst)}}, 87, 0.45, 0.5},
-		{"burst, 90 %, large requests", Model{Stations: []Station{with(CPU("a", Known(0.002), 1, 0.25), burst)}}, 112, 0.2, 0.35},
-		{"burst, 80 %, small requests", Model{Stations: []Station{with(CPU("a", Known(0.0001), 1, 0.25), burst)}}, 2000, 0.4, 0.2},
-		{"burst, 90 %, a twentieth", Model{Stations: []Station{with(CPU("a", Known(0.00025), 1, 0.25), burst)}}, 900, 0.4, 1.2}, // of 1.5 ms
-		{"burst, 95 %, small requests", Model{Stations: []Station{with(CPU("a", Known(0.0002), 1, 0.25), burst)}}, 1187, 0.2, 0.4},
-		{"burst, 97 %, two cores", Model{Stations: []Station{with(CPU("a", Known(0.0002), 1, 1.5), burst)}}, 7275, 0.3, 0.2},
 		{"quota, 97 %, two cores", Model{Stations: []Station{with(CPU("a", Known(0.0002), 1, 1.5), quota)}}, 7275, 0.3, 0.2},
 	} {
 		t.Run(c.name, func(t *testing.T) {

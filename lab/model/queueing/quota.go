@@ -22,9 +22,7 @@ import "math"
 // takes a twentieth of the quota or less, the 95th percentile is 13 to 23 % too
 // low. Larger requests often outlast the quota by themselves, which a fluid does
 // not show; for those the slower server is used, which is 19 % too high (at
-// 90 % of the quota) to 50 % (at 70 %). With a burst of a whole quota, pauses are rarer: for requests of a
-// twentieth and less the percentile is up to 36 % too high, and at a few milliseconds up to twice, for those of up to
-// half a quota 24 % (at 90 %) to 43 % (at 70 %) too low. Near saturation either moves the rate that
+// 90 % of the quota) to 50 % (at 70 %). Near saturation either moves the rate that
 // an objective allows by a few per cent.
 func (s Station) throttled(busy float64) (mean, variance float64) {
 	share := s.speed()
@@ -58,13 +56,9 @@ func (s Station) throttled(busy float64) (mean, variance float64) {
 	return mean + sum, variance + squares - sum*sum
 }
 
-// small says whether requests are so small that the quota's periods show.
-func (s Station) small() bool {
-	parts := 20.0
-	if s.Burst == 1 {
-		parts = 2 // a quota and all of a burst are rarely outlasted
-	}
-	return s.Period > 0 && s.Speed < 1 && parts*s.Demand.Value <= s.speed()*float64(s.Servers)*s.Period
+// bursts says whether requests are so small that the quota's periods show.
+func (s Station) bursts() bool {
+	return s.Period > 0 && s.Speed < 1 && 20*s.Demand.Value <= s.speed()*float64(s.Servers)*s.Period
 }
 
 // How finely throttled integrates. Finer changes its answers by under 2 %.
@@ -74,20 +68,16 @@ const (
 )
 
 // pauses is how long it takes, from a moment of a period on, until the work
-// that was left over before the period, and what has come since, is served. With a
-// burst, left is what is missing from all of that credit: work is left over only
-// beyond it, and what there is of the credit adds to the quota.
+// that was left over before the period, and what has come since, is served.
 func (s Station) pauses(left, moment, used float64) float64 {
 	share := s.speed()
 	quota := share * s.Period
-	credit := max(0, s.Burst*quota-left)
-	left = max(0, left-s.Burst*quota)
-	done := min(left+used*moment, moment, quota+credit)
+	done := min(left+used*moment, moment, quota)
 	ahead := left + used*moment - done
-	if ahead <= quota+credit-done {
+	if ahead <= quota-done {
 		return ahead
 	}
-	ahead -= quota + credit - done
+	ahead -= quota - done
 	whole := math.Floor(ahead / quota)
 	return s.Period - moment + whole*s.Period + (ahead - whole*quota)
 }
