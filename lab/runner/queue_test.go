@@ -249,7 +249,7 @@ func busiest(servers int, lost float64) float64 {
 // by the backlog that may grow. LARGE=1 prints what ADR 031 has of others.
 func TestStrataMakeTrialsAgree(t *testing.T) {
 	t.Parallel()
-	strata, pure := (&queue{servers: 1}).spread(t, 160, 160)
+	strata, pure := (&queue{servers: 1}).spread(t, 160, 160), (&queue{servers: 1, pure: true}).spread(t, 160, 160)
 	if strata.apart > pure.apart/2 || math.Abs(strata.off) > 0.05 {
 		t.Errorf("edges are %+v, and %+v without strata", strata, pure)
 	}
@@ -258,7 +258,9 @@ func TestStrataMakeTrialsAgree(t *testing.T) {
 	}
 	for _, exponential := range []bool{false, true} {
 		q := queue{servers: 50, service: time.Second, refuses: true, exponential: exponential}
-		strata, pure := q.spread(t, int(busiest(50, 0.01)), 240)
+		strata := q.spread(t, int(busiest(50, 0.01)), 240)
+		q.pure = true
+		pure := q.spread(t, int(busiest(50, 0.01)), 240)
 		t.Logf("50 places of 1 s, exponential %v: %d of 240 trials find less than a fifth without strata, and %d with", exponential, pure.lost, strata.lost)
 	}
 	for _, edge := range []int{5, 20, 50, 160, 400, 1000} {
@@ -266,7 +268,9 @@ func TestStrataMakeTrialsAgree(t *testing.T) {
 			if q.wavers = 0.03; edge >= 100 && q.servers == 1 {
 				q.within = "p(95)<250"
 			}
-			strata, pure := q.spread(t, edge, 120)
+			strata := q.spread(t, edge, 120)
+			q.pure = true
+			pure := q.spread(t, edge, 120)
 			t.Logf("%4d/s, %4d at a time, exponential %5v, without strata and with: edges %.1f, %.1f %% apart; sustained %+.1f, %+.1f %% off",
 				edge, q.servers, q.exponential, 100*pure.apart, 100*strata.apart, 100*pure.off, 100*strata.off)
 		}
@@ -280,32 +284,23 @@ type spread struct {
 	lost       int
 }
 
-// spread searches so many times with strata and without.
-func (q *queue) spread(t *testing.T, edge, trials int) (strata, pure spread) {
+// spread searches so many times.
+func (q *queue) spread(t *testing.T, edge, trials int) (found spread) {
 	t.Helper()
 	if q.service == 0 {
 		q.service = time.Duration(q.servers) * time.Second / time.Duration(edge)
 	}
-	for _, q.pure = range []bool{false, true} {
-		q.random = rand.New(rand.NewPCG(uint64(edge), uint64(q.servers)))
-		var edges, rates []float64
-		for trial := range trials {
-			out := q.search(t, trial+1)
-			edges, rates = append(edges, out.Edge/float64(edge)), append(rates, out.Rate/float64(edge))
-		}
-		found := spread{stat.StdDev(edges, nil), stat.Mean(rates, nil) - 1, 0}
-		for _, rate := range rates {
-			if rate < 0.2 {
-				found.lost++
-			}
-		}
-		if q.pure {
-			pure = found
-		} else {
-			strata = found
+	q.random = rand.New(rand.NewPCG(uint64(edge), uint64(q.servers)))
+	var edges, rates []float64
+	for trial := range trials {
+		out := q.search(t, trial+1)
+		edges, rates = append(edges, out.Edge/float64(edge)), append(rates, out.Rate/float64(edge))
+		if out.Rate < 0.2*float64(edge) {
+			found.lost++
 		}
 	}
-	return strata, pure
+	found.apart, found.off = stat.StdDev(edges, nil), stat.Mean(rates, nil)-1
+	return found
 }
 
 // TestStrataFillAnAttempt: what is measured has as many arrivals as its rate calls for, and strata
