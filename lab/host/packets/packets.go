@@ -82,7 +82,7 @@ const (
 	sliceTime = 200 * time.Millisecond
 	// mostPackets is how many are read each second, on average. Where there are more, a
 	// glimpse is taken now and then.
-	mostPackets = 6_000
+	mostPackets = 5_000
 	glimpseTime = 100 * time.Millisecond
 	// settles is until every packet of a moment can be read: the kernel hands on a part
 	// of the ring when it is full, or after retire.
@@ -98,15 +98,15 @@ func Watch(ctx context.Context, c Config, emit func(*Slice) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	who := &owners{processes: c.Processes}
+	t := newTracker(&owners{processes: c.Processes})
 	for ctx.Err() == nil {
-		read, elapsed, err := r.stretch(ctx, who, emit)
+		read, elapsed, err := r.stretch(ctx, t, emit)
 		if err != nil {
 			return err
 		}
 		for many := true; many && ctx.Err() == nil; {
 			wait(ctx, time.Duration(float64(read)/mostPackets*float64(time.Second))-elapsed)
-			if read, elapsed, err = r.glimpse(ctx, who, emit); err != nil {
+			if read, elapsed, err = r.glimpse(ctx, t, emit); err != nil {
 				return err
 			}
 			many = float64(read) > mostPackets*glimpseTime.Seconds()
@@ -141,7 +141,7 @@ func allowed() (*ring, error) {
 }
 
 // glimpse reads a short slice, in one piece when it is over: it fits into the ring.
-func (r *ring) glimpse(ctx context.Context, who *owners, emit func(*Slice) error) (read uint64, elapsed time.Duration, err error) {
+func (r *ring) glimpse(ctx context.Context, t *tracker, emit func(*Slice) error) (read uint64, elapsed time.Duration, err error) {
 	if err := r.receive(); err != nil {
 		return 0, 0, err
 	}
@@ -152,8 +152,7 @@ func (r *ring) glimpse(ctx context.Context, who *owners, emit func(*Slice) error
 		return 0, 0, err
 	}
 	wait(ctx, settles)
-	t := newTracker(who, began)
-	t.next, t.glimpse = ended.UnixNano(), true
+	t.begin(began, ended.Sub(began), true)
 	for r.block(t.add) {
 	}
 	if r.isSet(began) {
@@ -165,13 +164,13 @@ func (r *ring) glimpse(ctx context.Context, who *owners, emit func(*Slice) error
 }
 
 // stretch reads for as long as there are few packets, and for a slice at the least.
-func (r *ring) stretch(ctx context.Context, who *owners, emit func(*Slice) error) (read uint64, elapsed time.Duration, err error) {
+func (r *ring) stretch(ctx context.Context, t *tracker, emit func(*Slice) error) (read uint64, elapsed time.Duration, err error) {
 	if err := r.receive(); err != nil {
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, r.rest()) }()
 	began := time.Now()
-	t := newTracker(who, began)
+	t.begin(began, sliceTime, false)
 	var before uint64 // lost, for which the next slice may lack some as well: it had begun
 	for cut := began.Add(sliceTime); ; cut = cut.Add(sliceTime) {
 		r.until(ctx, cut, t.add)

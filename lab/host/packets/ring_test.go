@@ -131,7 +131,7 @@ func TestAGlimpse(t *testing.T) {
 	})
 	for began := time.Now(); ; {
 		var seen Hop
-		read, _, err := r.glimpse(t.Context(), nobody(), func(s *Slice) error {
+		read, _, err := r.glimpse(t.Context(), newTracker(nobody()), func(s *Slice) error {
 			for _, h := range s.Hops {
 				if h.Server == address {
 					seen.add(&h)
@@ -185,10 +185,10 @@ func TestAClockThatIsSet(t *testing.T) {
 		}
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
-		if _, _, err := r.stretch(ctx, nobody(), emit); err != nil || emitted != 1 || ctx.Err() != nil {
+		if _, _, err := r.stretch(ctx, newTracker(nobody()), emit); err != nil || emitted != 1 || ctx.Err() != nil {
 			t.Errorf("set by %v: %d slices, %v, want one and then the end", by, emitted, errors.Join(err, ctx.Err()))
 		}
-		if read, _, err := r.glimpse(ctx, nobody(), emit); err != nil || emitted != 1 || read != 0 {
+		if read, _, err := r.glimpse(ctx, newTracker(nobody()), emit); err != nil || emitted != 1 || read != 0 {
 			t.Errorf("set by %v: a glimpse emits %d slices of %d packets, %v", by, emitted-1, read, err)
 		}
 	}
@@ -265,8 +265,8 @@ func BenchmarkWatch(b *testing.B) {
 	if err := r.receive(); err != nil {
 		b.Fatal(err)
 	}
-	tr := newTracker(nobody(), time.Now())
-	tr.next += int64(time.Hour)
+	tr := newTracker(nobody())
+	tr.begin(time.Now(), time.Hour, false)
 	text := make([]byte, 100)
 	for b.Loop() {
 		if _, err := c.Write(text); err != nil {

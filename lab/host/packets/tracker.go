@@ -67,6 +67,7 @@ type tracker struct {
 	who         *owners
 	connections map[key]*connection
 	ended       []*connection // in the slice
+	spare       []*connection // that are over, to be used again: many are opened in a glimpse
 	from        int64         // of the slice
 	packets     uint64
 	early       []packet // after the cut that is next
@@ -77,11 +78,19 @@ type tracker struct {
 	glimpse bool
 }
 
-func newTracker(who *owners, began time.Time) *tracker {
-	from := began.UnixNano()
-	return &tracker{
-		who: who, connections: make(map[key]*connection), from: from, next: from + int64(sliceTime),
+func newTracker(who *owners) *tracker {
+	return &tracker{who: who, connections: make(map[key]*connection)}
+}
+
+// begin forgets what was followed, and begins a stretch or a glimpse of that length.
+func (t *tracker) begin(at time.Time, length time.Duration, glimpse bool) {
+	for _, c := range t.connections {
+		t.spare = append(t.spare, c)
 	}
+	clear(t.connections)
+	t.spare, t.ended, t.early = append(t.spare, t.ended...), t.ended[:0], t.early[:0]
+	from := at.UnixNano()
+	t.from, t.next, t.packets, t.unnamed, t.glimpse = from, from+int64(length), 0, false, glimpse
 }
 
 // add takes the next packet.
@@ -144,18 +153,17 @@ func (t *tracker) end(k key) {
 // open begins to follow a connection: it is nil if nobody can tell who of the two asks.
 func (t *tracker) open(k key, fromLow bool, p *packet) *connection {
 	const ack = 0x10
-	c := &connection{Hop: Hop{Unnamed: true}, client: k.low, server: k.high, opened: p.at}
-	switch {
-	case p.flags&flagSYN != 0:
-		c.lowAsks, c.phase = fromLow == (p.flags&ack == 0), idle
-	default:
+	lowAsks, first := fromLow == (p.flags&ack == 0), idle
+	if p.flags&flagSYN == 0 {
 		highServes, known := t.who.serves(k.high, k.low)
 		if !known {
 			return nil
 		}
-		c.lowAsks = highServes
+		lowAsks, first = highServes, unknown
 	}
-	if !c.lowAsks {
+	c := t.fresh()
+	*c = connection{Hop: Hop{Unnamed: true}, client: k.low, server: k.high, opened: p.at, lowAsks: lowAsks, phase: first}
+	if !lowAsks {
 		c.client, c.server = c.server, c.client
 	}
 	c.Server = c.server.address()
@@ -163,6 +171,16 @@ func (t *tracker) open(k key, fromLow bool, p *packet) *connection {
 		t.who.anew(c.client, c.server)
 	}
 	t.unnamed = true
+	return c
+}
+
+func (t *tracker) fresh() *connection {
+	n := len(t.spare) - 1
+	if n < 0 {
+		return new(connection)
+	}
+	c := t.spare[n]
+	t.spare = t.spare[:n]
 	return c
 }
 
@@ -263,7 +281,7 @@ func (t *tracker) cut(at time.Time) *Slice {
 		t.leave(c, end)
 		t.count(c, hops)
 	}
-	t.ended = nil
+	t.spare, t.ended = append(t.spare, t.ended...), t.ended[:0]
 	for _, h := range hops {
 		s.Hops = append(s.Hops, *h)
 	}

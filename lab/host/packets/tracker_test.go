@@ -20,7 +20,8 @@ type wire struct {
 var began = time.Unix(1_700_000_000, 0)
 
 func newWire(port uint16, who *owners) (*tracker, wire) {
-	t := newTracker(who, began)
+	t := newTracker(who)
+	t.begin(began, sliceTime, false)
 	return t, wireOn(t, port)
 }
 
@@ -190,10 +191,36 @@ func TestWhoServes(t *testing.T) {
 	}
 }
 
+// What was seen before it begins anew is not in what is seen then.
+func TestWhatIsOverIsForgotten(t *testing.T) {
+	t.Parallel()
+	tr, w := newWire(40000, nobody())
+	gone := wireOn(tr, 40001)
+	gone.asks(1)
+	gone.answers(2)
+	gone.segment(3, false, 0, flagFIN)
+	w.asks(5)
+	w.answers(8)
+	w.asks(9)
+	tr.begin(began.Add(time.Second), glimpseTime, true)
+	for port := range uint16(3) { // more than there were
+		other := wireOn(tr, 40002+port)
+		other.asks(1010)
+		other.answers(1014)
+	}
+	w.answers(1020) // of a request that nobody saw
+	s := tr.cut(began.Add(time.Second + glimpseTime))
+	want := Hop{Server: w.server.address(), Exchanges: 4, InFlight: (3*4 + 20) * time.Millisecond}
+	if len(s.Hops) != 1 || s.Hops[0].Exchanges != want.Exchanges || s.Hops[0].InFlight != want.InFlight || s.Packets != 7 {
+		t.Errorf("got %+v, want %+v", s, want)
+	}
+}
+
 // Connections beyond what is followed are left out, and those that end make room.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
-	tr := newTracker(nobody(), began)
+	tr := newTracker(nobody())
+	tr.begin(began, sliceTime, false)
 	for i := range mostConnections + 100 {
 		w := wire{tr, endpoint{uint32(i), 40000}, endpoint{0x7f4d0102, 80}}
 		w.asks(1)
