@@ -35,14 +35,14 @@ type owners struct {
 	ephemeral uint16
 }
 
-// of is the target that has the client's end of a connection that was opened then; empty if
-// none has. It is not known before the tables of sockets are read again.
-func (o *owners) of(client, server endpoint, opened int64) (name string, known bool) {
+// of is the target that has the client's end of a connection that was open from then to then; empty
+// if none has. It is not known if the tables of sockets were not read meanwhile.
+func (o *owners) of(client, server endpoint, opened, closed int64) (name string, known bool) {
 	pair := sockets.Pair{Local: client.address(), Remote: server.address()}
 	if name, known = o.client[pair]; known || o.nobodys[pair] {
 		return name, true
 	}
-	if o.read.UnixNano() <= opened {
+	if read := o.read.UnixNano(); read <= opened || read >= closed {
 		return "", false
 	}
 	if len(o.nobodys) >= mostConnections || o.nobodys == nil {
@@ -52,8 +52,12 @@ func (o *owners) of(client, server endpoint, opened int64) (name string, known b
 	return "", true
 }
 
-// anew is told that the two ends are connected anew, so that it may be somebody else's.
-func (o *owners) anew(client, server endpoint) {
+// anew is told that the two ends were connected anew then, so that it may be somebody else's. Tables
+// that were read since have the connection as it is: packets come later than they.
+func (o *owners) anew(client, server endpoint, opened int64) {
+	if o.read.UnixNano() > opened {
+		return
+	}
 	pair := sockets.Pair{Local: client.address(), Remote: server.address()}
 	delete(o.client, pair)
 	delete(o.nobodys, pair)

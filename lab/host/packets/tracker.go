@@ -2,6 +2,7 @@ package packets
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -45,8 +46,8 @@ type connection struct {
 	Hop
 
 	client, server endpoint
-	lowAsks        bool // the lower endpoint is the client
-	opened         int64
+	lowAsks        bool  // the lower endpoint is the client
+	opened, closed int64 // the latter is forever while it is open
 	phase          phase
 	// last is when the side that sends sent its last byte: of the request while asking,
 	// and of the answer while answering.
@@ -109,7 +110,7 @@ func (t *tracker) see(p packet) {
 	k, fromLow := keyOf(&p)
 	c := t.connections[k]
 	if p.flags&flagSYN != 0 {
-		t.end(k) // another connection of these endpoints
+		t.end(k, p.at) // another connection of these endpoints
 		c = nil
 	}
 	if c == nil {
@@ -128,9 +129,12 @@ func (t *tracker) see(p packet) {
 			c.answer(p.at, t.from)
 		}
 	}
+	if p.flags&(flagRST|flagFIN) != 0 {
+		c.closed = min(c.closed, p.at) // of one that is closed in part the tables do not tell either
+	}
 	if p.flags&flagRST != 0 || p.flags&flagFIN != 0 && fromLow != c.lowAsks {
 		t.leave(c, p.at)
-		t.end(k)
+		t.end(k, p.at)
 	}
 }
 
@@ -143,8 +147,9 @@ func (t *tracker) lose() {
 }
 
 // end keeps what was seen of a connection that is over, if it is followed.
-func (t *tracker) end(k key) {
+func (t *tracker) end(k key, at int64) {
 	if c := t.connections[k]; c != nil {
+		c.closed = min(c.closed, at)
 		t.ended = append(t.ended, c)
 		delete(t.connections, k)
 	}
@@ -162,13 +167,13 @@ func (t *tracker) open(k key, fromLow bool, p *packet) *connection {
 		lowAsks, first = highServes, unknown
 	}
 	c := t.fresh()
-	*c = connection{Hop: Hop{Unnamed: true}, client: k.low, server: k.high, opened: p.at, lowAsks: lowAsks, phase: first}
+	*c = connection{Hop: Hop{Unnamed: true}, client: k.low, server: k.high, opened: p.at, closed: math.MaxInt64, lowAsks: lowAsks, phase: first}
 	if !lowAsks {
 		c.client, c.server = c.server, c.client
 	}
 	c.Server = c.server.address()
 	if p.flags&flagSYN != 0 {
-		t.who.anew(c.client, c.server)
+		t.who.anew(c.client, c.server, p.at)
 	}
 	t.unnamed = true
 	return c
@@ -223,8 +228,8 @@ func (c *connection) stalled(at int64) {
 // count adds what was seen of a connection to its hop, and begins anew.
 func (t *tracker) count(c *connection, hops map[hopKey]*Hop) {
 	if c.Unnamed {
-		// A table of sockets that was read after the connection was opened has it.
-		name, known := t.who.of(c.client, c.server, c.opened)
+		// A table of sockets that was read while the connection was open has it.
+		name, known := t.who.of(c.client, c.server, c.opened, c.closed)
 		c.Client, c.Unnamed, t.unnamed = name, !known, t.unnamed || !known
 	}
 	empty := Hop{Client: c.Client, Unnamed: c.Unnamed, Server: c.Server}

@@ -1,6 +1,8 @@
 package packets
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 	"testing"
@@ -69,7 +71,7 @@ func TestExchangesAreFollowed(t *testing.T) {
 		"acknowledgements":         {func(w wire) { w.asks(10); w.segment(11, false, 0, 0x10); w.answers(30) }, Hop{Exchanges: 1, InFlight: 20 * time.Millisecond}},
 		"given up":                 {func(w wire) { w.asks(10); w.segment(40, true, 0, flagRST) }, Hop{}},
 		"the server goes":          {func(w wire) { w.asks(10); w.segment(40, false, 0, flagFIN) }, Hop{}},
-		"the client is done":       {func(w wire) { w.asks(10); w.segment(11, true, 0, flagFIN); w.answers(30) }, Hop{Exchanges: 1, InFlight: 20 * time.Millisecond}},
+		"the client is done":       {func(w wire) { w.asks(10); w.segment(11, true, 0, flagFIN); w.answers(30) }, Hop{Unnamed: true, Exchanges: 1, InFlight: 20 * time.Millisecond}},
 	} {
 		tr, w := newWire(40000, nobody())
 		c.play(w)
@@ -118,8 +120,8 @@ func TestAGlimpseHasPartsOfExchanges(t *testing.T) {
 	}{
 		"no answer yet":   {func(w wire) { w.asks(150) }, Hop{InFlight: 50 * time.Millisecond}},
 		"under way":       {func(w wire) { w.answers(30) }, Hop{Exchanges: 1, InFlight: 30 * time.Millisecond}},
-		"given up":        {func(w wire) { w.asks(10); w.segment(40, true, 0, flagRST) }, Hop{InFlight: 30 * time.Millisecond}},
-		"the server goes": {func(w wire) { w.asks(10); w.segment(40, false, 0, flagFIN) }, Hop{InFlight: 30 * time.Millisecond}},
+		"given up":        {func(w wire) { w.asks(10); w.segment(40, true, 0, flagRST) }, Hop{Unnamed: true, InFlight: 30 * time.Millisecond}},
+		"the server goes": {func(w wire) { w.asks(10); w.segment(40, false, 0, flagFIN) }, Hop{Unnamed: true, InFlight: 30 * time.Millisecond}},
 	} {
 		tr, w := newWire(40000, nobody())
 		tr.glimpse = true
@@ -166,6 +168,45 @@ func TestClientsAreToldApart(t *testing.T) {
 	}
 	if before, after := hops[hopKey{"", true, api.server}], hops[hopKey{"api-3", false, api.server}]; before == nil || after == nil || before.Exchanges != 1 || after.Exchanges != 1 {
 		t.Errorf("looked up late: got %+v and %+v, want one exchange of each", before, after)
+	}
+}
+
+// Tables of sockets tell of a connection what is so when they are read: whose it is, if it was open
+// then, and nothing if it was not. Packets of a moment come later than tables that are read then.
+func TestTablesTellOfTheirTime(t *testing.T) {
+	t.Parallel()
+	who := nobody()
+	who.read, who.took = began.Add(190*time.Millisecond), 365*24*time.Hour // so that they are not read again
+	tr, gone := newWire(40000, who)
+	early, closing, stays, young := wireOn(tr, 40001), wireOn(tr, 40002), wireOn(tr, 40003), wireOn(tr, 40004)
+	who.client = map[sockets.Pair]string{{Local: early.client.address(), Remote: early.server.address()}: "api-1"}
+	for i, w := range []wire{gone, early, closing, stays} {
+		w.segment(100, true, 0, flagSYN)
+		w.asks(110)
+		w.answers(110 + 1<<i)
+	}
+	gone.segment(180, false, 0, flagFIN)
+	closing.segment(185, true, 0, flagFIN)
+	young.segment(195, true, 0, flagSYN)
+	young.asks(196)
+	young.answers(196 + 1) // as gone's
+	of := map[string]time.Duration{}
+	for _, h := range tr.cutAfter(200).Hops {
+		of[fmt.Sprint(h.Client, h.Unnamed)] = h.InFlight
+	}
+	want := map[string]time.Duration{
+		"api-1false": 2 * time.Millisecond, // early
+		"false":      8 * time.Millisecond, // stays, which is nobody's
+		"true":       6 * time.Millisecond, // gone, closing and young
+	}
+	if !maps.Equal(of, want) {
+		t.Errorf("got %v, want %v", of, want)
+	}
+	early.segment(250, true, 0, flagSYN) // another one with the same endpoints
+	early.asks(260)
+	early.answers(270)
+	if s := tr.cutAfter(400); len(s.Hops) != 1 || !s.Hops[0].Unnamed {
+		t.Errorf("opened anew: got %+v, want one of which is not known whose it is", s.Hops)
 	}
 }
 
