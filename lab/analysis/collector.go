@@ -10,29 +10,47 @@ import (
 
 // collectors are the counters of seconds in which runtimes say what collecting garbage
 // took: the JVM's as the JMX exporter and as Micrometer name them, and Go's. Those of the
-// JVM are of its pauses, and so no more than what it took.
-var collectors = []string{
-	"jvm_gc_collection_seconds_sum",
-	"jvm_gc_pause_seconds_sum",
-	"go_cpu_classes_gc_total_cpu_seconds_total",
+// JVM are of its pauses, and so no more than what it took. Go's count the time for which a quota
+// stops the program as well. Its other counter, of everything else, does so too, so that
+// the two together say which part collecting was.
+var collectors = []struct{ collecting, rest string }{
+	{"jvm_gc_collection_seconds_sum", ""},
+	{"jvm_gc_pause_seconds_sum", ""},
+	{"go_cpu_classes_gc_total_cpu_seconds_total", "go_cpu_classes_user_cpu_seconds_total"},
 }
 
-// collecting is the CPU time for each iteration, in milliseconds, that the instances
-// together took to collect garbage; 0 if they do not say.
-func collecting(instances []string, scrapes []probe.Scrape, r *load.Result) float64 {
-	seconds := 0.0
-	for _, name := range instances {
+// collecting is the part of a service's CPU time for each iteration, in milliseconds, that its instances
+// together took to collect garbage; 0 if they do not say. An instance that does not say is taken to
+// be like the others. used is the CPU time of each instance in the measured span, in seconds.
+func collecting(used map[string]float64, scrapes []probe.Scrape, r *load.Result) float64 {
+	var sum, told, all float64 // seconds
+	for name, cpu := range used {
+		all += cpu
 		v := series.View{Scrapes: scrapes, Instance: name, From: r.From, To: r.To}
-		for _, counter := range collectors {
-			if rate, ok := v.Growth(func(s string) bool { return s == counter || strings.HasPrefix(s, counter+"{") }); ok {
-				seconds += rate
-				break
-			}
+		if took, ok := collected(&v); ok {
+			sum, told = sum+min(cpu, took(cpu)), told+cpu
 		}
 	}
-	rate := r.IterationRate()
-	if rate <= 0 {
+	if told <= 0 || r.IterationsInTime == 0 {
 		return 0
 	}
-	return 1000 * seconds / rate
+	return 1000 * sum / told * all / float64(r.IterationsInTime)
+}
+
+// collected makes of the CPU time of an instance the part that went into collecting garbage. A collection of Go may be
+// longer than the measured span, so its part is that of whole ones.
+func collected(v *series.View) (took func(cpu float64) float64, ok bool) {
+	for _, c := range collectors {
+		is := func(counter string) func(string) bool {
+			return func(s string) bool { return s == counter || strings.HasPrefix(s, counter+"{") }
+		}
+		each, whole := v.Stepwise(is(c.collecting))
+		if rest, ok := v.Stepwise(is(c.rest)); whole && ok {
+			return func(cpu float64) float64 { return cpu * each / (each + rest) }, true
+		}
+		if each, ok := v.Growth(is(c.collecting)); ok {
+			return func(float64) float64 { return each * v.To.Sub(v.From).Seconds() }, true
+		}
+	}
+	return nil, false
 }

@@ -245,3 +245,40 @@ func TestAPartOfASumIsNotTheWhole(t *testing.T) {
 		t.Errorf("got %g, %v: a counter that is no number is passed over", n, ok)
 	}
 }
+
+// TestCountersThatGrowInSteps: a counter that is brought up to date every few seconds has a rate even
+// where a span has no step of it, and that of whole steps.
+func TestCountersThatGrowInSteps(t *testing.T) {
+	t.Parallel()
+	steps := map[float64]float64{2: 10, 5: 40, 7: 48, 12: 148} // the value from then on
+	var scrapes []probe.Scrape
+	value := 0.0
+	for s := range 16 {
+		if v, ok := steps[float64(s)]; ok {
+			value = v
+		}
+		scrapes = append(scrapes, probe.Scrape{At: moment(float64(s)), Instance: "a-1", Values: map[string]float64{"spent": value, "never": 7}},
+			probe.Scrape{At: moment(float64(s)), Instance: "b-1", Values: map[string]float64{"spent": 1000 * float64(s)}})
+	}
+	is := func(name string) func(string) bool { return func(s string) bool { return s == name } }
+	for name, c := range map[string]struct {
+		counter  string
+		from, to float64
+		want     float64
+		ok       bool
+	}{
+		"no step within":        {"spent", 8, 9, 100.0 / 5, true},
+		"from a step to a step": {"spent", 5, 7, 8.0 / 2, true},
+		"some within":           {"spent", 6, 8, (8.0 + 100) / 7, true},
+		"before the first":      {"spent", 0, 1, 0, false},
+		"from before the first": {"spent", 0, 4, 30.0 / 3, true},
+		"after the last":        {"spent", 13, 14, 100.0 / 5, true},
+		"it does not grow":      {"never", 3, 9, 0, false},
+		"it is not there":       {"other", 3, 9, 0, false},
+	} {
+		v := View{Scrapes: scrapes, Instance: "a-1", From: moment(c.from), To: moment(c.to)}
+		if got, ok := v.Stepwise(is(c.counter)); ok != c.ok || math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: got %v, %v; want %v, %v", name, got, ok, c.want, c.ok)
+		}
+	}
+}

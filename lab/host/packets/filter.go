@@ -22,6 +22,8 @@ const (
 	flagFIN = 1 << iota
 	flagSYN
 	flagRST
+	_
+	flagACK
 )
 
 // program passes what came in over TCP with IPv4 and has a payload, or begins or ends a

@@ -27,7 +27,7 @@ const firstEphemeral = 32768
 type owners struct {
 	processes func() map[string][]int
 
-	read      time.Time
+	read, had time.Time               // when reading them began, and when it was over
 	took      time.Duration           // to read them
 	client    map[sockets.Pair]string // by the client's end
 	nobodys   map[sockets.Pair]bool   // those that are no target's
@@ -35,14 +35,14 @@ type owners struct {
 	ephemeral uint16
 }
 
-// of is the target that has the client's end of a connection that was open from then to then; empty
-// if none has. It is not known if the tables of sockets were not read meanwhile.
+// of is the target that has the client's end of a connection; empty if none has. That none has is known
+// only if the connection was open from before the tables of sockets were read until after that.
 func (o *owners) of(client, server endpoint, opened, closed int64) (name string, known bool) {
 	pair := sockets.Pair{Local: client.address(), Remote: server.address()}
 	if name, known = o.client[pair]; known || o.nobodys[pair] {
 		return name, true
 	}
-	if read := o.read.UnixNano(); read <= opened || read >= closed {
+	if o.read.UnixNano() <= opened || o.had.UnixNano() >= closed {
 		return "", false
 	}
 	if len(o.nobodys) >= mostConnections || o.nobodys == nil {
@@ -55,13 +55,15 @@ func (o *owners) of(client, server endpoint, opened, closed int64) (name string,
 // anew is told that the two ends were connected anew then, so that it may be somebody else's. Tables
 // that were read since have the connection as it is: packets come later than they.
 func (o *owners) anew(client, server endpoint, opened int64) {
-	if o.read.UnixNano() > opened {
-		return
-	}
 	pair := sockets.Pair{Local: client.address(), Remote: server.address()}
-	delete(o.client, pair)
 	delete(o.nobodys, pair)
+	if o.read.UnixNano() <= opened {
+		delete(o.client, pair)
+	}
 }
+
+// forget is told that the time of day was set: what is known is of no time then.
+func (o *owners) forget() { o.read, o.client, o.nobodys = time.Time{}, nil, nil }
 
 // serves says whether the one endpoint is a server's and the other a client's; known is
 // false where that cannot be told.
@@ -90,7 +92,7 @@ func (o *owners) refresh() {
 	if began.Sub(o.read) < max(refreshed, seldom*o.took) {
 		return
 	}
-	defer func() { o.read, o.took = began, time.Since(began) }() // of what is opened meanwhile they may not tell
+	defer func() { o.read, o.had, o.took = began, time.Now(), time.Since(began) }() // of what is opened or closed meanwhile they may not tell
 	listening, connected := sockets.Tables("/proc/net")
 	o.listening = map[netip.AddrPort]bool{}
 	for _, address := range listening {

@@ -47,8 +47,8 @@ type Slice struct {
 // Hop is what one client asked of one address in a Slice.
 type Hop struct {
 	// Client is the target that asks, as Config names it, or Watcher; empty for whoever is
-	// neither. Unnamed says that it is empty because it is not known as yet: sockets are looked up
-	// some time after a connection was opened.
+	// neither. Unnamed says that it is empty because it is not known: sockets are looked up
+	// now and then, and a connection may be closed by then.
 	Client  string         `json:"c,omitempty"`
 	Unnamed bool           `json:"u,omitempty"`
 	Server  netip.AddrPort `json:"s"`
@@ -146,16 +146,19 @@ func (r *ring) glimpse(ctx context.Context, t *tracker, emit func(*Slice) error)
 		return 0, 0, err
 	}
 	began := time.Now()
-	wait(ctx, glimpseTime)
+	wait(ctx, glimpseTime/2)
+	t.who.refresh() // of what is open before it and after it they tell
+	wait(ctx, glimpseTime/2)
 	ended := time.Now()
 	if err := r.rest(); err != nil || ctx.Err() != nil {
 		return 0, 0, err
 	}
 	wait(ctx, settles)
-	t.begin(began, ended.Sub(began), true)
+	t.begin(began, ended, true)
 	for r.block(t.add) {
 	}
 	if r.isSet(began) {
+		t.who.forget()
 		return 0, time.Since(began), nil
 	}
 	s := t.cut(ended)
@@ -170,7 +173,7 @@ func (r *ring) stretch(ctx context.Context, t *tracker, emit func(*Slice) error)
 	}
 	defer func() { err = errors.Join(err, r.rest()) }()
 	began := time.Now()
-	t.begin(began, sliceTime, false)
+	t.begin(began, began.Add(sliceTime), false)
 	var before uint64 // lost, for which the next slice may lack some as well: it had begun
 	for cut := began.Add(sliceTime); ; cut = cut.Add(sliceTime) {
 		r.until(ctx, cut, t.add)
@@ -178,6 +181,7 @@ func (r *ring) stretch(ctx context.Context, t *tracker, emit func(*Slice) error)
 			return read, time.Since(began), nil // the slice is not whole
 		}
 		if r.isSet(began) { // nobody can say what is of the slice, and what is to come would be of none
+			t.who.forget()
 			return read, time.Since(began), nil
 		}
 		s, lost := t.cut(cut), r.lost()

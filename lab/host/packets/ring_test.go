@@ -266,7 +266,7 @@ func BenchmarkWatch(b *testing.B) {
 		b.Fatal(err)
 	}
 	tr := newTracker(nobody())
-	tr.begin(time.Now(), time.Hour, false)
+	tr.begin(time.Now(), time.Now().Add(time.Hour), false)
 	text := make([]byte, 100)
 	for b.Loop() {
 		if _, err := c.Write(text); err != nil {

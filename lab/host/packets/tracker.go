@@ -47,12 +47,15 @@ type connection struct {
 
 	client, server endpoint
 	lowAsks        bool  // the lower endpoint is the client
-	opened, closed int64 // the latter is forever while it is open
+	opened, closed int64 // the latter is never until either side is seen to close it
 	phase          phase
 	// last is when the side that sends sent its last byte: of the request while asking,
 	// and of the answer while answering.
 	last int64
 }
+
+// never is when a connection is closed that is open.
+const never = math.MaxInt64
 
 // hopKey tells hops apart.
 type hopKey struct {
@@ -83,15 +86,14 @@ func newTracker(who *owners) *tracker {
 	return &tracker{who: who, connections: make(map[key]*connection)}
 }
 
-// begin forgets what was followed, and begins a stretch or a glimpse of that length.
-func (t *tracker) begin(at time.Time, length time.Duration, glimpse bool) {
+// begin forgets what was followed, and begins a stretch, whose first slice ends then, or a glimpse.
+func (t *tracker) begin(at, next time.Time, glimpse bool) {
 	for _, c := range t.connections {
 		t.spare = append(t.spare, c)
 	}
 	clear(t.connections)
 	t.spare, t.ended, t.early = append(t.spare, t.ended...), t.ended[:0], t.early[:0]
-	from := at.UnixNano()
-	t.from, t.next, t.packets, t.unnamed, t.glimpse = from, from+int64(length), 0, false, glimpse
+	t.from, t.next, t.packets, t.unnamed, t.glimpse = at.UnixNano(), next.UnixNano(), 0, false, glimpse
 }
 
 // add takes the next packet.
@@ -109,7 +111,7 @@ func (t *tracker) see(p packet) {
 	t.packets++
 	k, fromLow := keyOf(&p)
 	c := t.connections[k]
-	if p.flags&flagSYN != 0 {
+	if p.flags&flagSYN != 0 && (c == nil || !c.accepted(&p, fromLow)) {
 		t.end(k, p.at) // another connection of these endpoints
 		c = nil
 	}
@@ -138,6 +140,12 @@ func (t *tracker) see(p packet) {
 	}
 }
 
+// accepted says whether a segment answers the one that opened the connection, of which nothing
+// else was seen.
+func (c *connection) accepted(p *packet, fromLow bool) bool {
+	return c.phase == idle && c.last == 0 && p.flags&flagACK != 0 && fromLow != c.lowAsks
+}
+
 // lose is told that packets are missing up to now: what was under way may have been answered,
 // and a connection may be gone. What is seen of one next is a new request.
 func (t *tracker) lose() {
@@ -157,8 +165,7 @@ func (t *tracker) end(k key, at int64) {
 
 // open begins to follow a connection: it is nil if nobody can tell who of the two asks.
 func (t *tracker) open(k key, fromLow bool, p *packet) *connection {
-	const ack = 0x10
-	lowAsks, first := fromLow == (p.flags&ack == 0), idle
+	lowAsks, first := fromLow == (p.flags&flagACK == 0), idle
 	if p.flags&flagSYN == 0 {
 		highServes, known := t.who.serves(k.high, k.low)
 		if !known {
@@ -167,7 +174,7 @@ func (t *tracker) open(k key, fromLow bool, p *packet) *connection {
 		lowAsks, first = highServes, unknown
 	}
 	c := t.fresh()
-	*c = connection{Hop: Hop{Unnamed: true}, client: k.low, server: k.high, opened: p.at, closed: math.MaxInt64, lowAsks: lowAsks, phase: first}
+	*c = connection{Hop: Hop{Unnamed: true}, client: k.low, server: k.high, opened: p.at, closed: never, lowAsks: lowAsks, phase: first}
 	if !lowAsks {
 		c.client, c.server = c.server, c.client
 	}
@@ -225,12 +232,12 @@ func (c *connection) stalled(at int64) {
 	}
 }
 
-// count adds what was seen of a connection to its hop, and begins anew.
-func (t *tracker) count(c *connection, hops map[hopKey]*Hop) {
+// count adds what was seen of a connection until then to its hop, and begins anew.
+func (t *tracker) count(c *connection, until int64, hops map[hopKey]*Hop) {
 	if c.Unnamed {
-		// A table of sockets that was read while the connection was open has it.
-		name, known := t.who.of(c.client, c.server, c.opened, c.closed)
-		c.Client, c.Unnamed, t.unnamed = name, !known, t.unnamed || !known
+		name, known := t.who.of(c.client, c.server, c.opened, min(c.closed, until))
+		c.Client, c.Unnamed = name, !known
+		t.unnamed = t.unnamed || !known && c.closed == never // tables have no other
 	}
 	empty := Hop{Client: c.Client, Unnamed: c.Unnamed, Server: c.Server}
 	if c.Hop == empty {
@@ -272,7 +279,7 @@ func (t *tracker) leave(c *connection, at int64) {
 
 // cut ends a slice and begins the next.
 func (t *tracker) cut(at time.Time) *Slice {
-	if t.unnamed {
+	if t.unnamed && !t.glimpse {
 		t.who.refresh()
 		t.unnamed = false
 	}
@@ -280,11 +287,11 @@ func (t *tracker) cut(at time.Time) *Slice {
 	s := &Slice{At: time.Unix(0, t.from), Seconds: time.Duration(end - t.from).Seconds(), Packets: t.packets}
 	hops := make(map[hopKey]*Hop)
 	for _, c := range t.ended {
-		t.count(c, hops)
+		t.count(c, end, hops)
 	}
 	for _, c := range t.connections {
 		t.leave(c, end)
-		t.count(c, hops)
+		t.count(c, end, hops)
 	}
 	t.spare, t.ended = append(t.spare, t.ended...), t.ended[:0]
 	for _, h := range hops {

@@ -23,7 +23,7 @@ var began = time.Unix(1_700_000_000, 0)
 
 func newWire(port uint16, who *owners) (*tracker, wire) {
 	t := newTracker(who)
-	t.begin(began, sliceTime, false)
+	t.begin(began, began.Add(sliceTime), false)
 	return t, wireOn(t, port)
 }
 
@@ -42,9 +42,10 @@ func (w wire) segment(ms int64, asks bool, payload int, flags byte) {
 func (w wire) asks(ms int64)    { w.segment(ms, true, 100, 0) }
 func (w wire) answers(ms int64) { w.segment(ms, false, 100, 0) }
 
-// nobody knows no process and reads no table.
+// nobody knows no process and reads no table but one, late in the first slice, in which there was nothing.
 func nobody() *owners {
-	return &owners{read: time.Now().Add(time.Hour), ephemeral: firstEphemeral}
+	read := began.Add(sliceTime - time.Nanosecond)
+	return &owners{read: read, had: read, took: 365 * 24 * time.Hour, ephemeral: firstEphemeral}
 }
 
 func (t *tracker) cutAfter(ms int64) *Slice {
@@ -154,16 +155,21 @@ func TestClientsAreToldApart(t *testing.T) {
 	api.segment(250, true, 0, flagSYN)
 	api.asks(260)
 	api.answers(270)
+	if s := tr.cutAfter(400); len(s.Hops) != 1 || s.Hops[0].Client != "" || !s.Hops[0].Unnamed {
+		t.Errorf("opened anew: got %+v, want one of which is not known whose it is", s.Hops)
+	}
 	who.client[pair] = "api-2"
-	if s := tr.cutAfter(400); len(s.Hops) != 1 || s.Hops[0].Client != "api-2" {
-		t.Errorf("opened anew: got %+v, want api-2", s.Hops)
+	api.asks(450)
+	api.answers(460)
+	if s := tr.cutAfter(600); len(s.Hops) != 1 || s.Hops[0].Client != "api-2" {
+		t.Errorf("looked up again: got %+v, want api-2", s.Hops)
 	}
 	// While the tables are older than a connection, it is not known whether somebody has it.
 	hops, c := map[hopKey]*Hop{}, &connection{Hop: Hop{Unnamed: true}, client: api.client, server: api.server, opened: math.MaxInt64}
 	delete(who.client, pair)
 	for range 2 {
 		c.Exchanges = 1
-		tr.count(c, hops)
+		tr.count(c, never, hops)
 		who.client[pair] = "api-3"
 	}
 	if before, after := hops[hopKey{"", true, api.server}], hops[hopKey{"api-3", false, api.server}]; before == nil || after == nil || before.Exchanges != 1 || after.Exchanges != 1 {
@@ -176,7 +182,7 @@ func TestClientsAreToldApart(t *testing.T) {
 func TestTablesTellOfTheirTime(t *testing.T) {
 	t.Parallel()
 	who := nobody()
-	who.read, who.took = began.Add(190*time.Millisecond), 365*24*time.Hour // so that they are not read again
+	who.read, who.had = began.Add(190*time.Millisecond), began.Add(192*time.Millisecond)
 	tr, gone := newWire(40000, who)
 	early, closing, stays, young := wireOn(tr, 40001), wireOn(tr, 40002), wireOn(tr, 40003), wireOn(tr, 40004)
 	who.client = map[sockets.Pair]string{{Local: early.client.address(), Remote: early.server.address()}: "api-1"}
@@ -207,6 +213,36 @@ func TestTablesTellOfTheirTime(t *testing.T) {
 	early.answers(270)
 	if s := tr.cutAfter(400); len(s.Hops) != 1 || !s.Hops[0].Unnamed {
 		t.Errorf("opened anew: got %+v, want one of which is not known whose it is", s.Hops)
+	}
+}
+
+// What is to come of a connection when its slice is cut is not known, though the tables are read after that.
+func TestTablesAreReadLate(t *testing.T) {
+	t.Parallel()
+	who := nobody()
+	who.read, who.had = began.Add(230*time.Millisecond), began.Add(240*time.Millisecond)
+	tr, goes := newWire(40000, who)
+	stays := wireOn(tr, 40001)
+	for _, w := range []wire{goes, stays} {
+		w.segment(150, true, 0, flagSYN)
+		w.segment(151, false, 0, flagSYN|flagACK)
+		w.asks(160)
+		w.answers(170)
+	}
+	if len(tr.ended) != 0 {
+		t.Errorf("%d connections are over that were opened", len(tr.ended))
+	}
+	if s := tr.cutAfter(200); len(s.Hops) != 1 || !s.Hops[0].Unnamed || s.Hops[0].Exchanges != 2 {
+		t.Errorf("before the tables were read: got %+v, want two exchanges of which nothing is known", s.Hops)
+	}
+	goes.asks(210)
+	goes.answers(211)
+	goes.segment(215, false, 0, flagFIN)
+	stays.asks(210)
+	stays.answers(212)
+	s := tr.cutAfter(400)
+	if len(s.Hops) != 2 || s.Hops[0].Unnamed || s.Hops[0].InFlight != 2*time.Millisecond || !s.Hops[1].Unnamed || s.Hops[1].InFlight != time.Millisecond {
+		t.Errorf("after it: got %+v, want 2 ms of nobody, and 1 ms of which nothing is known", s.Hops)
 	}
 }
 
@@ -243,7 +279,7 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 	w.asks(5)
 	w.answers(8)
 	w.asks(9)
-	tr.begin(began.Add(time.Second), glimpseTime, true)
+	tr.begin(began.Add(time.Second), began.Add(time.Second+glimpseTime), true)
 	for port := range uint16(3) { // more than there were
 		other := wireOn(tr, 40002+port)
 		other.asks(1010)
@@ -261,7 +297,7 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	tr := newTracker(nobody())
-	tr.begin(began, sliceTime, false)
+	tr.begin(began, began.Add(sliceTime), false)
 	for i := range mostConnections + 100 {
 		w := wire{tr, endpoint{uint32(i), 40000}, endpoint{0x7f4d0102, 80}}
 		w.asks(1)

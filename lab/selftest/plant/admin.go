@@ -44,7 +44,7 @@ func (s *Service) resizePool(w http.ResponseWriter, r *http.Request) {
 //	plant_wire_{busy,wait}_seconds_total
 //	plant_cache_{hits,misses}_total
 //	plant_queue_{depth,capacity}, plant_queue_{done,busy_seconds}_total
-//	go_cpu_classes_gc_total_cpu_seconds_total, where garbage is planted
+//	go_cpu_classes_{gc_total,user}_cpu_seconds_total, where garbage is planted
 //	plant_stage_lag, plant_stage_{done,busy_seconds,backpressured_seconds}_total
 func (s *Service) metrics() string {
 	var b strings.Builder
@@ -63,7 +63,9 @@ func (s *Service) metrics() string {
 		say(counter, "pool_wait_seconds_total", s.pool.waited.value())
 	}
 	if s.heap != nil {
-		fmt.Fprintf(&b, "# TYPE go_cpu_classes_gc_total_cpu_seconds_total counter\ngo_cpu_classes_gc_total_cpu_seconds_total %g\n", s.heap.collected())
+		collecting, rest := s.heap.collected()
+		fmt.Fprintf(&b, "# TYPE go_cpu_classes_gc_total_cpu_seconds_total counter\ngo_cpu_classes_gc_total_cpu_seconds_total %g\n", collecting)
+		fmt.Fprintf(&b, "# TYPE go_cpu_classes_user_cpu_seconds_total counter\ngo_cpu_classes_user_cpu_seconds_total %g\n", rest)
 	}
 	if s.lock != nil {
 		say(counter, "lock_busy_seconds_total", s.lock.busy.value())

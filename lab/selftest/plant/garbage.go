@@ -36,11 +36,9 @@ func (h *heap) use() {
 	h.last.Store(&made)
 }
 
-const collectorMetric = "/cpu/classes/gc/total:cpu-seconds"
-
-// collected is how much CPU time collecting took, as of the last collection.
-func (h *heap) collected() float64 {
-	s := []metrics.Sample{{Name: collectorMetric}}
+// collected is how much CPU time collecting took, and the program itself, as of the last collection.
+func (h *heap) collected() (collecting, rest float64) {
+	s := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}, {Name: "/cpu/classes/user:cpu-seconds"}}
 	metrics.Read(s)
-	return s[0].Value.Float64()
+	return s[0].Value.Float64(), s[1].Value.Float64()
 }
