@@ -32,6 +32,9 @@ func perturbations(t archive.Trial) []verdict.Perturbation {
 			Elasticity: e.Throughput.Value, Low: e.Throughput.Low, High: e.Throughput.High,
 			Faster: &verdict.Elasticity{Value: -e.P95.Value, Low: -e.P95.High, High: -e.P95.Low},
 		}
+		if less := e.P95OfMore - e.P95.Value; less > 0 { // than steps up and down gain
+			p.Faster = &verdict.Elasticity{Value: p.Faster.Value - less, Low: p.Faster.Low - less, High: p.Faster.High - less}
+		}
 		unsplit := false
 		for _, target := range e.Targets {
 			p.Group = append(p.Group, verdict.Limit{Component: target.Component, Resource: target.Resource, Name: target.Name})

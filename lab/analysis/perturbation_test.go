@@ -64,6 +64,37 @@ func TestPerturbationsReachTheVerdict(t *testing.T) {
 	}
 }
 
+// A pool that spreads response times more widely when it is made smaller, and gains nothing when it is made
+// larger, makes no answers faster; one that does both ways does.
+func TestFasterIsWithMore(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		up, down float64 // the 95th percentile with a quarter more and a fifth less; 70 ms otherwise
+		faster   bool
+	}{
+		"only less of it tells": {70, 90, false},
+		"both ways tell":        {56, 87.5, true},
+		"only more of it tells": {49, 70, true},
+	} {
+		pool := []perturb.Target{{Component: "api", Resource: "pool", Name: "connections"}}
+		var slots []perturb.Slot
+		add := func(targets []perturb.Target, factor, p95 float64) {
+			at := time.Unix(1_700_000_000+int64(len(slots)), 0)
+			slots = append(slots, perturb.Slot{Start: at, Seconds: 1, Targets: targets, Factor: factor, Requests: 264, P95: p95})
+		}
+		for range 4 {
+			add(nil, 1, 70)
+			add(pool, 1.25, c.up)
+			add(pool, 0.8, c.down)
+		}
+		add(nil, 1, 70)
+		got := perturbations(archive.Trial{Perturbations: slots})
+		if len(got) != 1 || got[0].Faster == nil || (got[0].Faster.Low > 0.3) != c.faster || math.Abs(got[0].Elasticity) > 1e-9 {
+			t.Errorf("%s: got %+v, want answers to be faster with more of it: %v", name, got, c.faster)
+		}
+	}
+}
+
 // What the report shows of the experiment is its slots and what perturb.Estimate
 // makes of them, with what it cost while it lasted and not before.
 func TestPerturbedIsForTheReport(t *testing.T) {

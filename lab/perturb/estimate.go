@@ -18,6 +18,9 @@ type Elasticity struct {
 	Targets    []Target       `json:"targets"`
 	Throughput stats.Interval `json:"throughput"`
 	P95        stats.Interval `json:"p95"`
+	// P95OfMore is that of steps up alone: too small a pool may spread response times more widely, though
+	// a larger one gains nothing.
+	P95OfMore float64 `json:"p95_of_more"`
 	// Blocks is how many pairs of slots it is from.
 	Blocks int `json:"blocks"`
 }
@@ -44,7 +47,9 @@ const minFreedom = 2
 // than 92 % of the cases.
 func Estimate(slots []Slot) []Elasticity {
 	throughput := fit(blocksOf(slots, (*Slot).Throughput))
-	p95 := fit(blocksOf(slots, func(s *Slot) float64 { return s.P95 }))
+	latency := func(s *Slot) float64 { return s.P95 }
+	p95 := fit(blocksOf(slots, latency))
+	more := fit(blocksOf(slices.DeleteFunc(slices.Clone(slots), func(s Slot) bool { return s.Factor < 1 }), latency))
 	var out []Elasticity
 	for _, f := range throughput {
 		e := Elasticity{Targets: f.targets, Throughput: f.Interval, Blocks: f.blocks}
@@ -52,7 +57,10 @@ func Estimate(slots []Slot) []Elasticity {
 		if i < 0 {
 			continue // no latency means no answers
 		}
-		e.P95 = p95[i].Interval
+		e.P95, e.P95OfMore = p95[i].Interval, p95[i].Value
+		if i := slices.IndexFunc(more, func(l fitted) bool { return slices.Equal(l.targets, f.targets) }); i >= 0 {
+			e.P95OfMore = more[i].Value
+		}
 		out = append(out, e)
 	}
 	return out

@@ -45,6 +45,9 @@ func (m *trialRun) light(ctx context.Context, scenario load.Scenario, at *load.R
 	m.Events.doingf("offering a tenth of the capacity")
 	step := capacity.Step{Rate: rate, Duration: max(min(wants, mostLight), takes)}
 	p := try(m.base, scenario, step, drain(m.slo(), scenario, m.base.Timeout), takes)
+	if s := &p.Scenarios[0]; s.Arrivals == load.Poisson {
+		s.Stratum = 1 // hardly two at once: by chance a tenth of them would wait for another, and they are few
+	}
 	r, _, err := m.offer(ctx, "a tenth of the capacity", p, nil)
 	if err != nil {
 		return fmt.Errorf("at a tenth of the capacity: %w", err)

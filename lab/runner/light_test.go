@@ -29,7 +29,7 @@ func TestALittleLoad(t *testing.T) {
 		"journeys of half an hour": {capacity: 400, takes: 1.8e6, says: "an iteration takes 1800 s"},
 		"nobody watches":           {capacity: 400, unseen: "it is not allowed", says: "it is not allowed"},
 	} {
-		e := &experiment.Experiment{Measure: experiment.Capacity, Trials: 1, SLO: objectives(t)[1:], Load: experiment.Offer{Timeout: time.Second, Scenarios: []experiment.Scenario{{Name: "get"}}}}
+		e := &experiment.Experiment{Measure: experiment.Capacity, Trials: 1, SLO: objectives(t)[1:], Load: experiment.Offer{Timeout: time.Second, Scenarios: []experiment.Scenario{{Name: "get", Arrivals: load.Poisson}}}}
 		system := &cold{served: coldRequests}
 		m := &trialRun{
 			execution: &execution{Config: Config{Experiment: e}, search: searchConfig(e)},
@@ -53,8 +53,8 @@ func TestALittleLoad(t *testing.T) {
 		}
 		for _, p := range system.plans {
 			s := p.Scenarios[0]
-			if measured := s.Duration - p.Warmup; measured != c.lasts || math.Abs(s.Rate-c.capacity/10) > 1e-9 || s.Executor != load.ConstantArrivalRate {
-				t.Errorf("%s: %v at %v a second, want %v at %v", name, measured, s.Rate, c.lasts, c.capacity/10)
+			if measured := s.Duration - p.Warmup; measured != c.lasts || math.Abs(s.Rate-c.capacity/10) > 1e-9 || s.Executor != load.ConstantArrivalRate || s.Arrivals != load.Poisson || s.Stratum != 1 {
+				t.Errorf("%s: %v at %v a second (%s, strata of %d), want %v at %v, one in each stratum", name, measured, s.Rate, s.Arrivals, s.Stratum, c.lasts, c.capacity/10)
 			}
 		}
 	}

@@ -41,7 +41,8 @@ type Perturbation struct {
 	Low        float64 `json:"low"`
 	High       float64 `json:"high"`
 	// Faster is the same of the response time's 95th percentile, with its sign
-	// turned: by how many per cent it falls. It is nil where it is not known.
+	// turned: by how many per cent it falls; that of steps up, where it falls by less with those alone. It is
+	// nil where it is not known.
 	Faster *Elasticity `json:"faster,omitempty"`
 	// Name is that of a pool.
 	Name string `json:"name,omitempty"`
