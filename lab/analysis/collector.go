@@ -38,18 +38,21 @@ func collecting(used map[string]float64, scrapes []probe.Scrape, r *load.Result)
 }
 
 // collected makes of the CPU time of an instance the part that went into collecting garbage. A collection of Go may be
-// longer than the measured span, so its part is that of whole ones.
+// longer than the measured span, so its part is that of whole ones: from the end of one, at which the rest
+// is counted, to that of another.
 func collected(v *series.View) (took func(cpu float64) float64, ok bool) {
 	for _, c := range collectors {
 		is := func(counter string) func(string) bool {
 			return func(s string) bool { return s == counter || strings.HasPrefix(s, counter+"{") }
 		}
-		each, whole := v.Stepwise(is(c.collecting))
-		if rest, ok := v.Stepwise(is(c.rest)); whole && ok {
-			return func(cpu float64) float64 { return cpu * each / (each + rest) }, true
-		}
-		if each, ok := v.Growth(is(c.collecting)); ok {
+		each, ok := v.Growth(is(c.collecting))
+		if ok && c.rest == "" {
 			return func(float64) float64 { return each * v.To.Sub(v.From).Seconds() }, true
+		}
+		if whole, known := v.Steps(is(c.rest)); ok && known {
+			each, _ := whole.Growth(is(c.collecting))
+			rest, _ := whole.Growth(is(c.rest))
+			return func(cpu float64) float64 { return cpu * each / (each + rest) }, true
 		}
 	}
 	return nil, false

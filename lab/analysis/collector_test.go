@@ -25,6 +25,7 @@ func TestCollecting(t *testing.T) {
 		"Go, with what the rest took": {map[string]map[string]float64{"a": {goes: 1.2, rest: 1.8}}, map[string]float64{"a": 0.1}, 0.4 * demandMS},
 		"two that do not do the same": {map[string]map[string]float64{"a": {goes: 1.2, rest: 1.8}, "b": {goes: 0.1, rest: 0.9}}, map[string]float64{"a": 0.09, "b": 0.01}, 0.37 * demandMS},
 		"one of two says so":          {map[string]map[string]float64{"a": {goes: 1.2, rest: 1.8}}, map[string]float64{"a": 0.05, "b": 0.05}, 0.4 * demandMS},
+		"Go, without the rest":        {map[string]map[string]float64{"a": {goes: 1.2}}, map[string]float64{"a": 0.1}, 0},
 		"one used nothing":            {map[string]map[string]float64{"a": {goes: 1.2, rest: 1.8}}, map[string]float64{"a": 0}, 0},
 		"nothing says so":             {map[string]map[string]float64{"a": {"other": 3}}, map[string]float64{"a": 0.1}, 0},
 		// 10 ms in each quarter of a second.
@@ -40,6 +41,9 @@ func TestCollecting(t *testing.T) {
 						rounds = float64(i) / 8
 					}
 					values[counter] = by * rounds
+					if counter == goes && i%8 >= 5 { // a little is counted when a collection begins
+						values[counter] += by / 20
+					}
 				}
 				scrapes = append(scrapes, probe.Scrape{At: began.Add(time.Duration(i) * 250 * time.Millisecond), Instance: instance, Values: values})
 			}

@@ -170,8 +170,8 @@ func (p *places) arrow(h *packets.Hop) (a arrow, ours, counts bool) {
 
 // stay is how long requests stay with one service.
 type stay struct {
-	visits, answered, ownMS, callMS, calls float64
-	callsTo                                string // whom most of the calls are to
+	visits, ownMS, callMS, calls float64
+	callsTo                      string // whom most of the calls are to
 }
 
 // requests are those that the load made.
@@ -220,7 +220,7 @@ func (p *passages) stays() map[string]stay {
 			continue
 		}
 		out[name] = stay{
-			visits: n / requests, answered: n / p.seconds, ownMS: 1000 * max(0, under[name]-calls[name]) / n,
+			visits: n / requests, ownMS: 1000 * max(0, under[name]-calls[name]) / n,
 			callMS: 1000 * calls[name] / n, calls: calls[name] / p.seconds, callsTo: p.callsTo(name),
 		}
 	}
@@ -285,13 +285,13 @@ func hopsOf(trials []observed) (*result.Hops, []verdict.Wait) {
 	}
 	var waits []verdict.Wait
 	for _, name := range slices.Sorted(maps.Keys(seen.at)) {
-		s := medians(seen.at[name], func(s *stay) []*float64 { return []*float64{&s.visits, &s.answered, &s.ownMS, &s.callMS, &s.calls} })
+		s := medians(seen.at[name], func(s *stay) []*float64 { return []*float64{&s.visits, &s.ownMS, &s.callMS, &s.calls} })
 		box := result.HopBox{Name: name, Outside: seen.outside[name], Visits: s.visits, MS: s.ownMS}
 		if l, ok := seen.light[name]; ok {
 			own := l.ownMS
 			box.LightMS = &own
 			waits = append(waits, verdict.Wait{
-				Component: name, Outside: box.Outside, LightMS: l.ownMS, MS: s.ownMS, Visits: s.visits, Answered: s.answered, CallMS: l.callMS, Calls: s.calls, CallsTo: s.callsTo,
+				Component: name, Outside: box.Outside, LightMS: l.ownMS, MS: s.ownMS, Visits: s.visits, CallMS: l.callMS, Calls: s.calls, CallsTo: s.callsTo,
 			})
 		}
 		out.Boxes = append(out.Boxes, box)

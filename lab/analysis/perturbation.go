@@ -32,8 +32,8 @@ func perturbations(t archive.Trial) []verdict.Perturbation {
 			Elasticity: e.Throughput.Value, Low: e.Throughput.Low, High: e.Throughput.High,
 			Faster: &verdict.Elasticity{Value: -e.P95.Value, Low: -e.P95.High, High: -e.P95.Low},
 		}
-		if less := e.P95OfMore - e.P95.Value; less > 0 { // than steps up and down gain
-			p.Faster = &verdict.Elasticity{Value: p.Faster.Value - less, Low: p.Faster.Low - less, High: p.Faster.High - less}
+		if more := e.P95OfMore; more != nil {
+			p.More = &verdict.Elasticity{Value: -more.Value, Low: -more.High, High: -more.Low}
 		}
 		unsplit := false
 		for _, target := range e.Targets {

@@ -89,7 +89,7 @@ func TestFasterIsWithMore(t *testing.T) {
 		}
 		add(nil, 1, 70)
 		got := perturbations(archive.Trial{Perturbations: slots})
-		if len(got) != 1 || got[0].Faster == nil || (got[0].Faster.Low > 0.3) != c.faster || math.Abs(got[0].Elasticity) > 1e-9 {
+		if len(got) != 1 || got[0].Faster == nil || got[0].More == nil || (got[0].More.Low > 0.3) != c.faster || math.Abs(got[0].Elasticity) > 1e-9 {
 			t.Errorf("%s: got %+v, want answers to be faster with more of it: %v", name, got, c.faster)
 		}
 	}

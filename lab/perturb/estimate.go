@@ -18,9 +18,9 @@ type Elasticity struct {
 	Targets    []Target       `json:"targets"`
 	Throughput stats.Interval `json:"throughput"`
 	P95        stats.Interval `json:"p95"`
-	// P95OfMore is that of steps up alone: too small a pool may spread response times more widely, though
-	// a larger one gains nothing.
-	P95OfMore float64 `json:"p95_of_more"`
+	// P95OfMore is that of steps up alone, nil if there are none: too small a pool may spread response times
+	// more widely, though a larger one gains nothing.
+	P95OfMore *stats.Interval `json:"p95_of_more,omitempty"`
 	// Blocks is how many pairs of slots it is from.
 	Blocks int `json:"blocks"`
 }
@@ -57,9 +57,9 @@ func Estimate(slots []Slot) []Elasticity {
 		if i < 0 {
 			continue // no latency means no answers
 		}
-		e.P95, e.P95OfMore = p95[i].Interval, p95[i].Value
+		e.P95 = p95[i].Interval
 		if i := slices.IndexFunc(more, func(l fitted) bool { return slices.Equal(l.targets, f.targets) }); i >= 0 {
-			e.P95OfMore = more[i].Value
+			e.P95OfMore = &more[i].Interval
 		}
 		out = append(out, e)
 	}

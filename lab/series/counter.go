@@ -89,39 +89,31 @@ func (v *View) Growth(match func(series string) bool) (perSecond float64, ok boo
 	return perSecond / took.Seconds(), true
 }
 
-// Stepwise is by how much counters that grow in steps, such as those that are brought up to date at the end
-// of each collection of garbage, grew each second around the span. It counts whole steps: from the last one
-// at or before the span's begin to the first at or after its end. Where either is missing, the step that is nearest
-// takes its place. ok is false if there are no two steps.
-func (v *View) Stepwise(match func(series string) bool) (perSecond float64, ok bool) {
+// Steps is the view moved to whole steps of counters that grow in such, as those that are brought up to date at
+// the end of each collection of garbage: from the last step at or before its begin to the first at or after its
+// end. Where either is missing, the step that is nearest takes its place. ok is false if there are no two steps.
+func (v *View) Steps(match func(series string) bool) (whole View, ok bool) {
 	var c counters
 	var before, from, to time.Time // before is the step before from
-	grown := 0.0
 	for i := range v.Scrapes {
 		s := &v.Scrapes[i]
 		by := 0.0
 		if s.Instance != v.Instance || !c.add(s.Values, match, func(_ string, n float64) { by += n }) || by <= 0 {
 			continue
 		}
-		switch {
-		case from.IsZero() || !s.At.After(v.From):
-			before, from, to, grown = from, s.At, s.At, by
-		case to.Equal(from):
-			to, grown = s.At, by
-		default:
-			to, grown = s.At, grown+by
+		if from.IsZero() || !s.At.After(v.From) {
+			before, from = from, s.At
 		}
-		if !to.Before(v.To) {
+		if to = s.At; to.After(from) && !to.Before(v.To) {
 			break
 		}
 	}
 	if to.Equal(from) {
 		from = before
 	}
-	if from.IsZero() {
-		return 0, false
-	}
-	return grown / to.Sub(from).Seconds(), true
+	whole = *v
+	whole.From, whole.To = from, to
+	return whole, !from.IsZero()
 }
 
 // WorkedOff is by how much counters grew after the view's begin while they grew

@@ -41,9 +41,10 @@ type Perturbation struct {
 	Low        float64 `json:"low"`
 	High       float64 `json:"high"`
 	// Faster is the same of the response time's 95th percentile, with its sign
-	// turned: by how many per cent it falls; that of steps up, where it falls by less with those alone. It is
-	// nil where it is not known.
+	// turned: by how many per cent it falls. It is nil where it is not known.
 	Faster *Elasticity `json:"faster,omitempty"`
+	// More is Faster of steps up alone; nil where it is not known.
+	More *Elasticity `json:"more,omitempty"`
 	// Name is that of a pool.
 	Name string `json:"name,omitempty"`
 	// Group are the two or more that were changed together, where it is about
@@ -61,7 +62,8 @@ type Elasticity struct {
 
 // perturbation names the resource that moved throughput most, if the interval of
 // its elasticity leaves out 0, and with it those that it cannot be told apart from.
-// Where nothing moved throughput, it names what made answers faster. Where a group that
+// Where nothing moved throughput, it names what made answers faster, if more of it surely did: what is advised is
+// more, and less of it may only spread response times more widely. Where a group that
 // was changed together is among these, it names no component: which of
 // the group it was is not known.
 func perturbation(in Input, limits []limit) Witness {
@@ -84,6 +86,10 @@ func perturbation(in Input, limits []limit) Witness {
 		faster := speeds(sorted)
 		slices.SortStableFunc(faster, func(a, b Perturbation) int { return cmp.Compare(b.Elasticity, a.Elasticity) })
 		moved, together = movedBy(faster, limits)
+		if slices.ContainsFunc(faster, func(p Perturbation) bool { return p.asMuchAs(faster[0]) && !p.gains() }) {
+			moved, together = nil, nil
+			w.Evidence += "; that more of it makes answers faster is not shown"
+		}
 	}
 	hidden := in.hidden(limits, moved)
 	w.Evidence += in.tooShort(hidden)
@@ -155,10 +161,14 @@ func (in Input) whyAboveOne(p Perturbation) string {
 	return ""
 }
 
-// quickens says whether more of it clearly made answers faster.
+// quickens says whether answers clearly were the faster the more there was of it, and steps up do not
+// clearly say otherwise.
 func (p Perturbation) quickens() bool {
-	return p.Faster != nil && p.Faster.Low > 0 && p.Faster.Value >= moves
+	return p.Faster != nil && p.Faster.Low > 0 && p.Faster.Value >= moves && (p.More == nil || p.More.High >= moves)
 }
+
+// gains says whether steps up surely made answers faster.
+func (p Perturbation) gains() bool { return p.More != nil && p.More.Low > 0 }
 
 // subject is what was changed, in words.
 func (p Perturbation) subject() string {
@@ -180,16 +190,18 @@ func (p Perturbation) explained(all []Perturbation) bool {
 	})
 }
 
-// filled says whether the load of the perturbation carried about as much as was done at the
-// capacity. In short attempts that may be clearly less than what was offered: the rest
-// waited when they ended.
-func (in Input) filled() bool {
-	done := in.Capacity
+// done is how much was done each second at the capacity. A short attempt may offer clearly more: the rest
+// waited when it ended.
+func (in Input) done() float64 {
 	if in.Carried > 0 {
-		done = min(done, in.Carried)
+		return min(in.Capacity, in.Carried)
 	}
-	return in.PerturbedRate <= 0 || in.PerturbedRate >= fills*done
+	return in.Capacity
 }
+
+// filled says whether the load of the perturbation carried about as much as was done at the
+// capacity.
+func (in Input) filled() bool { return in.PerturbedRate <= 0 || in.PerturbedRate >= fills*in.done() }
 
 // weight is how many voices an intervention has for each of the limits that it names: as
 // many for one as for another, since it cannot tell them apart.

@@ -98,7 +98,11 @@ func TestResponseTimeCounts(t *testing.T) {
 	const x = 1000
 	api, db := component("api", x, 0.95, 0.8), component("db", x, 0.4, 0.05)
 	faster := func(p Perturbation, value, low, high float64) Perturbation {
-		p.Faster = &Elasticity{value, low, high}
+		p.Faster, p.More = &Elasticity{value, low, high}, &Elasticity{value, low, high}
+		return p
+	}
+	gains := func(p Perturbation, more *Elasticity) Perturbation {
+		p.More = more
 		return p
 	}
 	still := changed("api", 0.05, -0.1, 0.2)
@@ -108,6 +112,8 @@ func TestResponseTimeCounts(t *testing.T) {
 	}{
 		"neither":        {[]Perturbation{faster(still, 0.1, -0.1, 0.3), changed("db", 0, -0.2, 0.2)}, Undecided},
 		"answers":        {[]Perturbation{faster(still, 0.9, 0.6, 1.2), changed("db", 0, -0.2, 0.2)}, Named},
+		"less of it":     {[]Perturbation{gains(faster(still, 0.9, 0.6, 1.2), &Elasticity{0, -0.2, 0.2}), changed("db", 0, -0.2, 0.2)}, Undecided},
+		"perhaps more":   {[]Perturbation{gains(faster(still, 0.9, 0.6, 1.2), &Elasticity{0.4, -0.2, 1}), changed("db", 0, -0.2, 0.2)}, Named}, // for what is observed
 		"perhaps":        {[]Perturbation{faster(still, 0.9, -0.3, 2.1), changed("db", 0, -0.2, 0.2)}, Undecided},
 		"not at all now": {[]Perturbation{faster(still, -0.9, -1.2, -0.6), changed("db", 0, -0.2, 0.2)}, Undecided},
 	} {
@@ -119,6 +125,12 @@ func TestResponseTimeCounts(t *testing.T) {
 	v := Evaluate(Input{Capacity: x, Components: []Component{api, db}, Perturbations: []Perturbation{faster(still, 0.9, 0.6, 1.2)}})
 	if w := v.Witnesses[2]; w.Component != "api" || !strings.Contains(w.Evidence, "95th percentile of response times 0.90 % shorter") {
 		t.Errorf("got %q (%s), want api for its response times", w.Component, w.Evidence)
+	}
+	for name, more := range map[string]*Elasticity{"perhaps": {0.4, -0.2, 1}, "there were none": nil} {
+		v := Evaluate(Input{Capacity: x, Components: []Component{api, db}, Perturbations: []Perturbation{gains(faster(still, 0.9, 0.6, 1.2), more)}})
+		if w := v.Witnesses[2]; w.Component != "" || !strings.Contains(w.Evidence, "that more of it makes answers faster is not shown") {
+			t.Errorf("steps up gain: %s: got %q (%s), want nobody", name, w.Component, w.Evidence)
+		}
 	}
 }
 

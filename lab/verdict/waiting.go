@@ -18,9 +18,6 @@ type Wait struct {
 	LightMS float64
 	MS      float64
 	Visits  float64 // for each iteration
-	// Answered is how many visits were answered each second at the capacity. A short attempt at a rate
-	// may hold, though not all of it is answered meanwhile.
-	Answered float64
 	// CallMS is for how long one visit waits for others at a tenth of the capacity, and
 	// Calls how many of its calls were under way at the capacity, on average; most of these
 	// were to CallsTo.
@@ -71,7 +68,7 @@ func (in Input) located() *Located {
 		return nil
 	}
 	l := &Located{Component: most.Component, Outside: most.Outside, LightMS: most.LightMS, MS: most.MS, Share: added(most) / sum}
-	l.AtOnce = most.Answered * most.LightMS / 1000
+	l.AtOnce = in.done() * most.Visits * most.LightMS / 1000
 	if most.CallMS >= most.LightMS { // what it holds while it waits for others
 		l.AtOnce, l.CallsTo = most.Calls, most.CallsTo
 	}

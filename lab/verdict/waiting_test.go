@@ -32,11 +32,8 @@ func TestWhereRequestsWaitIsLocated(t *testing.T) {
 		"both":               {[]Wait{{Component: "proxy", LightMS: 5, MS: 30, Visits: 1}, {Component: "server", LightMS: 5, MS: 30, Visits: 1}}, "", 0, "", ""},
 		"it was not watched": {nil, "", 0, "", ""},
 	} {
-		for i := range c.waits {
-			c.waits[i].Answered = x * c.waits[i].Visits
-		}
-		// What a short attempt offers may be more than what is answered.
-		v := Evaluate(Input{Capacity: 1.3 * x, Components: []Component{proxy, server}, Waits: c.waits})
+		// What a short attempt offers may be more than what is done.
+		v := Evaluate(Input{Capacity: 1.3 * x, Carried: x, Components: []Component{proxy, server}, Waits: c.waits})
 		if v.Status != Undecided || v.Component != "" {
 			t.Errorf("%s: got %s %s, want it to be located and not named", name, v.Status, v.Component)
 		}

@@ -153,7 +153,11 @@ func (r *ring) glimpse(ctx context.Context, t *tracker, emit func(*Slice) error)
 	if err := r.rest(); err != nil || ctx.Err() != nil {
 		return 0, 0, err
 	}
-	wait(ctx, settles)
+	select {
+	case <-time.After(settles):
+	case <-ctx.Done(): // it is not whole
+		return 0, 0, nil
+	}
 	t.begin(began, ended, true)
 	for r.block(t.add) {
 	}

@@ -17,6 +17,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"loadstone/lab/host/sockets"
 )
 
 // handled is what a server says of itself.
@@ -188,9 +190,29 @@ func TestAClockThatIsSet(t *testing.T) {
 		if _, _, err := r.stretch(ctx, newTracker(nobody()), emit); err != nil || emitted != 1 || ctx.Err() != nil {
 			t.Errorf("set by %v: %d slices, %v, want one and then the end", by, emitted, errors.Join(err, ctx.Err()))
 		}
-		if read, _, err := r.glimpse(ctx, newTracker(nobody()), emit); err != nil || emitted != 1 || read != 0 {
-			t.Errorf("set by %v: a glimpse emits %d slices of %d packets, %v", by, emitted-1, read, err)
+		who := nobody()
+		who.client = map[sockets.Pair]string{{}: "api-1"}
+		if read, _, err := r.glimpse(ctx, newTracker(who), emit); err != nil || emitted != 1 || read != 0 || !who.read.IsZero() || who.client != nil {
+			t.Errorf("set by %v: a glimpse emits %d slices of %d packets, %v; owners are known as of %v", by, emitted-1, read, err, who.read)
 		}
+	}
+}
+
+// In a glimpse, tables are read that tell of what is open before and after that.
+func TestAGlimpseReadsTables(t *testing.T) {
+	r, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.close() }()
+	who := &owners{}
+	var s Slice
+	before := time.Now()
+	if _, _, err := r.glimpse(t.Context(), newTracker(who), func(seen *Slice) error { s = *seen; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if end := s.At.Add(time.Duration(s.Seconds * float64(time.Second))); who.read.Before(before) || !who.had.Before(end) {
+		t.Errorf("tables were read from %v to %v, want it between %v and %v", who.read, who.had, before, end)
 	}
 }
 

@@ -46,15 +46,18 @@ type connection struct {
 	Hop
 
 	client, server endpoint
-	lowAsks        bool  // the lower endpoint is the client
-	opened, closed int64 // the latter is never until either side is seen to close it
+	lowAsks        bool // the lower endpoint is the client
+	// opened is never until both sides agreed on it, of one whose begin was seen, and closed until
+	// either is seen to close it.
+	opened, closed int64
+	begins         bool // the server has sent nothing since that
 	phase          phase
 	// last is when the side that sends sent its last byte: of the request while asking,
 	// and of the answer while answering.
 	last int64
 }
 
-// never is when a connection is closed that is open.
+// never is when what did not happen happened.
 const never = math.MaxInt64
 
 // hopKey tells hops apart.
@@ -111,7 +114,7 @@ func (t *tracker) see(p packet) {
 	t.packets++
 	k, fromLow := keyOf(&p)
 	c := t.connections[k]
-	if p.flags&flagSYN != 0 && (c == nil || !c.accepted(&p, fromLow)) {
+	if p.flags&flagSYN != 0 && (c == nil || !c.agreed(&p, fromLow)) {
 		t.end(k, p.at) // another connection of these endpoints
 		c = nil
 	}
@@ -140,10 +143,13 @@ func (t *tracker) see(p packet) {
 	}
 }
 
-// accepted says whether a segment answers the one that opened the connection, of which nothing
-// else was seen.
-func (c *connection) accepted(p *packet, fromLow bool) bool {
-	return c.phase == idle && c.last == 0 && p.flags&flagACK != 0 && fromLow != c.lowAsks
+// agreed says whether a segment is the answer to the one that began the connection, which may be sent again.
+func (c *connection) agreed(p *packet, fromLow bool) bool {
+	if !c.begins || p.flags&flagACK == 0 || fromLow == c.lowAsks {
+		return false
+	}
+	c.opened = p.at
+	return true
 }
 
 // lose is told that packets are missing up to now: what was under way may have been answered,
@@ -175,6 +181,12 @@ func (t *tracker) open(k key, fromLow bool, p *packet) *connection {
 	}
 	c := t.fresh()
 	*c = connection{Hop: Hop{Unnamed: true}, client: k.low, server: k.high, opened: p.at, closed: never, lowAsks: lowAsks, phase: first}
+	if p.flags&flagSYN != 0 {
+		c.begins = true
+		if p.flags&flagACK == 0 { // tables have it from the answer on
+			c.opened = never
+		}
+	}
 	if !lowAsks {
 		c.client, c.server = c.server, c.client
 	}
@@ -219,7 +231,7 @@ func (c *connection) answer(at, from int64) {
 		c.stalled(at)
 	case idle: // a server that speaks first
 	}
-	c.phase, c.last = answering, at
+	c.phase, c.last, c.begins = answering, at, false
 }
 
 func (c *connection) stalled(at int64) {

@@ -68,7 +68,7 @@ func TestExchangesAreFollowed(t *testing.T) {
 		"slow to answer":           {func(w wire) { w.asks(10); w.answers(50) }, Hop{Exchanges: 1, InFlight: 40 * time.Millisecond}},
 		"no answer yet":            {func(w wire) { w.asks(150) }, Hop{}},
 		"under way before":         {func(w wire) { w.answers(30) }, Hop{Exchanges: 1, InFlight: 30 * time.Millisecond}},
-		"a server that greets":     {func(w wire) { w.segment(1, true, 0, flagSYN); w.answers(30); w.asks(40); w.answers(41) }, Hop{Exchanges: 1, InFlight: time.Millisecond}},
+		"a server that greets":     {func(w wire) { w.segment(1, true, 0, flagSYN); w.answers(30); w.asks(40); w.answers(41) }, Hop{Unnamed: true, Exchanges: 1, InFlight: time.Millisecond}},
 		"acknowledgements":         {func(w wire) { w.asks(10); w.segment(11, false, 0, 0x10); w.answers(30) }, Hop{Exchanges: 1, InFlight: 20 * time.Millisecond}},
 		"given up":                 {func(w wire) { w.asks(10); w.segment(40, true, 0, flagRST) }, Hop{}},
 		"the server goes":          {func(w wire) { w.asks(10); w.segment(40, false, 0, flagFIN) }, Hop{}},
@@ -188,6 +188,7 @@ func TestTablesTellOfTheirTime(t *testing.T) {
 	who.client = map[sockets.Pair]string{{Local: early.client.address(), Remote: early.server.address()}: "api-1"}
 	for i, w := range []wire{gone, early, closing, stays} {
 		w.segment(100, true, 0, flagSYN)
+		w.segment(101, false, 0, flagSYN|flagACK)
 		w.asks(110)
 		w.answers(110 + 1<<i)
 	}
@@ -243,6 +244,31 @@ func TestTablesAreReadLate(t *testing.T) {
 	s := tr.cutAfter(400)
 	if len(s.Hops) != 2 || s.Hops[0].Unnamed || s.Hops[0].InFlight != 2*time.Millisecond || !s.Hops[1].Unnamed || s.Hops[1].InFlight != time.Millisecond {
 		t.Errorf("after it: got %+v, want 2 ms of nobody, and 1 ms of which nothing is known", s.Hops)
+	}
+}
+
+// Tables have no connection that is not agreed on: one whose first segment was lost is nobody's only if it is
+// not in tables that are read after its begin was answered, and a second answer changes nothing.
+func TestABeginIsSentAgain(t *testing.T) {
+	t.Parallel()
+	who := nobody()
+	who.read, who.had = began.Add(190*time.Millisecond), began.Add(192*time.Millisecond)
+	tr, w := newWire(40000, who)
+	w.segment(100, true, 0, flagSYN)
+	tr.cutAfter(200)
+	w.segment(300, true, 0, flagSYN)
+	w.segment(301, false, 0, flagSYN|flagACK)
+	w.asks(310)
+	w.segment(311, false, 0, flagSYN|flagACK)
+	w.answers(320)
+	if s := tr.cutAfter(400); len(s.Hops) != 1 || !s.Hops[0].Unnamed || s.Hops[0].InFlight != 10*time.Millisecond {
+		t.Errorf("got %+v, want 10 ms of which nothing is known", s.Hops)
+	}
+	who.read, who.had = began.Add(450*time.Millisecond), began.Add(451*time.Millisecond)
+	w.asks(460)
+	w.answers(465)
+	if s := tr.cutAfter(600); len(s.Hops) != 1 || s.Hops[0].Unnamed || s.Hops[0].Client != "" {
+		t.Errorf("after tables were read: got %+v, want nobody's", s.Hops)
 	}
 }
 
