@@ -313,7 +313,6 @@ func components(trials []observed) []verdict.Component {
 		for _, t := range trials {
 			all = append(all, t.components[i])
 		}
-		told := medians(all, func(c *verdict.Component) []*float64 { return []*float64{&c.Visits} })
 		// Figures of a part of it are not of the whole: those count in which most of it was seen.
 		least := slices.MinFunc(all, func(a, b verdict.Component) int { return cmp.Compare(a.Unseen, b.Unseen) }).Unseen
 		seen := slices.DeleteFunc(slices.Clone(all), func(c verdict.Component) bool { return c.Unseen > least })
@@ -323,7 +322,7 @@ func components(trials []observed) []verdict.Component {
 				&c.RunDelay, &c.ThreadBusy, &c.MemoryStall, &c.MemoryFails, &c.MajorFaults, &c.DiskBytes, &c.Stranded,
 			}
 		})
-		c.Visits = told.Visits
+		c.Visits = medianOf(all, func(c verdict.Component) float64 { return c.Visits })
 		c.OOMKills = uint64(medianOf(seen, func(c verdict.Component) float64 { return float64(c.OOMKills) }))
 		c.MemoryBytes = uint64(medianOf(seen, func(c verdict.Component) float64 { return float64(c.MemoryBytes) }))
 		c.Bound, c.BoundLow, c.BoundHigh, c.BoundTrials = bounded(seen, func(c verdict.Component) float64 { return c.Bound })

@@ -21,14 +21,15 @@ var collectors = []struct{ collecting, rest string }{
 
 // collecting is the part of a service's CPU time for each iteration, in milliseconds, that its instances
 // together took to collect garbage; 0 if they do not say. An instance that does not say is taken to
-// be like the others. used is the CPU time of each instance in the measured span, in seconds.
-func collecting(used map[string]float64, scrapes []probe.Scrape, r *load.Result) float64 {
+// be like the others.
+func collecting(instances []string, span probe.Span, scrapes []probe.Scrape, r *load.Result) float64 {
 	var sum, told, all float64 // seconds
-	for name, cpu := range used {
+	for _, name := range instances {
+		cpu := span.Instances[name].CPU.Seconds()
 		all += cpu
 		v := series.View{Scrapes: scrapes, Instance: name, From: r.From, To: r.To}
-		if took, ok := collected(&v); ok {
-			sum, told = sum+min(cpu, took(cpu)), told+cpu
+		if took, ok := collected(&v, cpu); ok {
+			sum, told = sum+min(cpu, took), told+cpu
 		}
 	}
 	if told <= 0 || r.IterationsInTime == 0 {
@@ -37,23 +38,25 @@ func collecting(used map[string]float64, scrapes []probe.Scrape, r *load.Result)
 	return 1000 * sum / told * all / float64(r.IterationsInTime)
 }
 
-// collected makes of the CPU time of an instance the part that went into collecting garbage. A collection of Go may be
-// longer than the measured span, so its part is that of whole ones: from the end of one, at which the rest
-// is counted, to that of another.
-func collected(v *series.View) (took func(cpu float64) float64, ok bool) {
+// collected is how long an instance collected garbage in the view, in which it used so much CPU time, in seconds. A
+// collection of Go may be longer than the view, so its part is that of whole ones: from the end of one, at
+// which the rest is counted, to that of another.
+func collected(v *series.View, cpu float64) (seconds float64, ok bool) {
+	is := func(counter string) func(string) bool {
+		return func(s string) bool { return s == counter || strings.HasPrefix(s, counter+"{") }
+	}
 	for _, c := range collectors {
-		is := func(counter string) func(string) bool {
-			return func(s string) bool { return s == counter || strings.HasPrefix(s, counter+"{") }
+		if c.rest == "" {
+			if each, ok := v.Growth(is(c.collecting)); ok {
+				return each * v.To.Sub(v.From).Seconds(), true
+			}
+			continue
 		}
-		each, ok := v.Growth(is(c.collecting))
-		if ok && c.rest == "" {
-			return func(float64) float64 { return each * v.To.Sub(v.From).Seconds() }, true
-		}
-		if whole, known := v.Steps(is(c.rest)); ok && known {
-			each, _ := whole.Growth(is(c.collecting))
-			rest, _ := whole.Growth(is(c.rest))
-			return func(cpu float64) float64 { return cpu * each / (each + rest) }, true
+		whole, known := v.Steps(is(c.rest))
+		each, ok := whole.Growth(is(c.collecting))
+		if rest, _ := whole.Growth(is(c.rest)); known && ok {
+			return cpu * each / (each + rest), true
 		}
 	}
-	return nil, false
+	return 0, false
 }

@@ -1,7 +1,9 @@
 package analysis
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,7 +50,11 @@ func TestCollecting(t *testing.T) {
 				scrapes = append(scrapes, probe.Scrape{At: began.Add(time.Duration(i) * 250 * time.Millisecond), Instance: instance, Values: values})
 			}
 		}
-		if got := collecting(c.used, scrapes, r); math.Abs(got-c.want) > 1e-9 {
+		span := probe.Span{Instances: map[string]probe.Usage{}}
+		for instance, seconds := range c.used {
+			span.Instances[instance] = probe.Usage{CPU: time.Duration(seconds * float64(time.Second))}
+		}
+		if got := collecting(slices.Sorted(maps.Keys(c.used)), span, scrapes, r); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: got %v ms, want %v", name, got, c.want)
 		}
 	}

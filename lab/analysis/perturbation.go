@@ -30,10 +30,7 @@ func perturbations(t archive.Trial) []verdict.Perturbation {
 	for _, e := range estimates {
 		p := verdict.Perturbation{
 			Elasticity: e.Throughput.Value, Low: e.Throughput.Low, High: e.Throughput.High,
-			Faster: &verdict.Elasticity{Value: -e.P95.Value, Low: -e.P95.High, High: -e.P95.Low},
-		}
-		if more := e.P95OfMore; more != nil {
-			p.More = &verdict.Elasticity{Value: -more.Value, Low: -more.High, High: -more.Low}
+			Faster: faster(&e.P95), More: faster(e.P95OfMore),
 		}
 		unsplit := false
 		for _, target := range e.Targets {
@@ -49,6 +46,14 @@ func perturbations(t archive.Trial) []verdict.Perturbation {
 		out = append(out, p)
 	}
 	return out
+}
+
+// faster is an elasticity of response times with its sign turned; nil if it is not known.
+func faster(slower *stats.Interval) *verdict.Elasticity {
+	if slower == nil {
+		return nil
+	}
+	return &verdict.Elasticity{Value: -slower.Value, Low: -slower.High, High: -slower.Low}
 }
 
 // unperturbedRate is what the load of the perturbations carried while nothing was

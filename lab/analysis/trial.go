@@ -251,11 +251,7 @@ func (o *observed) watched(w watched, t archive.Trial, r *load.Result) error {
 			c.Bound *= 1 - c.Stranded
 		}
 		counts, warnings := declared(&c, t, w.scrapes, r)
-		used := map[string]float64{}
-		for _, n := range names[s] {
-			used[n] = span.Instances[n].CPU.Seconds()
-		}
-		c.CollectMS = collecting(used, w.scrapes, r)
+		c.CollectMS = collecting(names[s], span, w.scrapes, r)
 		o.components, o.ratios, o.warnings = append(o.components, c), append(o.ratios, counts...), append(o.warnings, warnings...)
 		for _, n := range names[s] {
 			for _, h := range series.HitRatios(w.scrapes, n, r.From, r.To) {

@@ -115,11 +115,13 @@ func Watch(ctx context.Context, c Config, emit func(*Slice) error) (err error) {
 	return nil
 }
 
-// wait waits for so long, or until ctx ends.
-func wait(ctx context.Context, d time.Duration) {
+// wait waits for so long, or until ctx ends, and says whether it did.
+func wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(max(d, 0)):
+		return true
 	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -153,9 +155,7 @@ func (r *ring) glimpse(ctx context.Context, t *tracker, emit func(*Slice) error)
 	if err := r.rest(); err != nil || ctx.Err() != nil {
 		return 0, 0, err
 	}
-	select {
-	case <-time.After(settles):
-	case <-ctx.Done(): // it is not whole
+	if !wait(ctx, settles) { // it is not whole
 		return 0, 0, nil
 	}
 	t.begin(began, ended, true)

@@ -57,7 +57,7 @@ type connection struct {
 	last int64
 }
 
-// never is when what did not happen happened.
+// never is later than any packet.
 const never = math.MaxInt64
 
 // hopKey tells hops apart.
@@ -181,18 +181,16 @@ func (t *tracker) open(k key, fromLow bool, p *packet) *connection {
 	}
 	c := t.fresh()
 	*c = connection{Hop: Hop{Unnamed: true}, client: k.low, server: k.high, opened: p.at, closed: never, lowAsks: lowAsks, phase: first}
-	if p.flags&flagSYN != 0 {
-		c.begins = true
-		if p.flags&flagACK == 0 { // tables have it from the answer on
-			c.opened = never
-		}
-	}
 	if !lowAsks {
 		c.client, c.server = c.server, c.client
 	}
 	c.Server = c.server.address()
 	if p.flags&flagSYN != 0 {
 		t.who.anew(c.client, c.server, p.at)
+		c.begins = true
+		if p.flags&flagACK == 0 { // tables have it from the answer on
+			c.opened = never
+		}
 	}
 	t.unnamed = true
 	return c
