@@ -90,7 +90,7 @@ func shortfalls(r *load.Result) (reasons []string) {
 			reasons = append(reasons, fmt.Sprintf("%d of %d iterations broke off", j.BrokenOff, j.Iterations))
 		}
 	}
-	if missing := missingRequests(r); missing > backlogLimit*offered+chance*math.Sqrt(offered) {
+	if missing := missingRequests(r); missing > backlogLimit*offered+math.Sqrt(offered) {
 		reasons = append(reasons, fmt.Sprintf("%d requests were offered and %d completed", r.Offered, r.CompletedInTime))
 	}
 	return reasons

@@ -14,6 +14,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"loadstone/lab/load"
 )
 
 // Config bounds a search.
@@ -221,11 +223,14 @@ func (c Config) Next(history []Try, spent time.Duration, start float64) (step St
 		return c.confirm(history, out.Rate, left)
 	case out.Rate == 0:
 		// A search without any answer is worth nothing: it may overrun.
-		by := stride(history, false)
+		by, to := stride(history, false), near
 		if out.Rejected*wide > leastHeld(history) {
 			by = firstStride // something held not far above: the edge is near
 		}
-		return c.search(c.within(out.Rejected/by, 0, out.Rejected), reachOf(by), left+c.Budget/2)
+		if by > furtherBy {
+			to = far // what holds below is confirmed before it counts
+		}
+		return c.search(c.within(out.Rejected/by, 0, out.Rejected), to, left+c.Budget/2)
 	case last.Purpose == Confirm && !last.Held:
 		// An overturned winner leaves one that was only searched.
 		if step, ok := c.confirm(history, out.Rate, left); ok {
@@ -233,8 +238,14 @@ func (c Config) Next(history []Try, spent time.Duration, start float64) (step St
 		}
 	}
 	if rate, to := c.narrower(history, out); rate > 0 {
-		if step, ok := c.search(rate, to, left+c.overrun(out, rate)-c.reserve(out)); ok {
+		time := left + c.overrun(out, rate) - c.reserve(out)
+		if step, ok := c.search(rate, to, time); ok {
 			return step, true
+		}
+		if to == further { // a short try is better than none
+			if step, ok := c.search(rate, far, time); ok {
+				return step, true
+			}
 		}
 	}
 	if step, ok := c.confirm(history, out.Rate, left); ok {
@@ -288,11 +299,13 @@ type reach int
 const (
 	first reach = iota // there is none
 	near
-	far // more than farBy times away
+	upward  // near, and nothing above was rejected
+	further // more than furtherBy times away
+	far     // more than farBy times away
 )
 
 const (
-	farBy = 1.15
+	furtherBy, farBy = 1.15, 1.5
 	// wide is a bracket of which nobody would be content with the lower end. Until it is
 	// narrower, to confirm that end is worth nothing, and the search may overrun by
 	// Budget/overrunShare: it starts somewhere, and a small budget is used up by the strides
@@ -302,10 +315,14 @@ const (
 )
 
 func reachOf(by float64) reach {
-	if by > farBy {
+	switch {
+	case by > farBy:
 		return far
+	case by > furtherBy:
+		return further
+	default:
+		return near
 	}
-	return near
 }
 
 // narrower is the rate whose try narrows the bracket most, and its reach; 0 if
@@ -317,7 +334,7 @@ func (c Config) narrower(history []Try, out Outcome) (rate float64, to reach) {
 			return 0, near
 		}
 		by := stride(history, true)
-		return min(c.within(out.Rate*by, out.Rate, math.Inf(1)), c.MaxRate), reachOf(by)
+		return min(c.within(out.Rate*by, out.Rate, math.Inf(1)), c.MaxRate), max(upward, reachOf(by))
 	case c.Whole && out.Rejected-out.Rate <= 1:
 		return 0, near
 	case out.Rejected > out.Rate*(1+c.Tolerance):
@@ -361,8 +378,10 @@ func (c Config) overrun(out Outcome, rate float64) time.Duration {
 	return 0
 }
 
-// search is a try of a new rate; ok is false when it does not fit. Long strides
-// are judged on a tenth of the requests: what matters there is only which way to go.
+// search is a try of a new rate; ok is false when it does not fit. Strides
+// are judged on fewer requests, as what matters there is only which way to go. But in a short
+// try hardly a queue grows at a rate that is less than farBy times too high, so that one
+// lasts long enough for a trend.
 func (c Config) search(rate float64, to reach, left time.Duration) (Step, bool) {
 	if rate < minRate {
 		return Step{}, false
@@ -374,9 +393,15 @@ func (c Config) search(rate float64, to reach, left time.Duration) (Step, bool) 
 	switch to {
 	case far:
 		d, requests = c.Budget/20, c.MinRequests/10
+	case further:
+		d, requests = c.leastTime(), c.MinRequests/10
 	case first:
 		d = max(c.leastTime(), min(lasting(c.MinRequests/2), c.Budget/8))
 		requests = c.MinRequests / 10
+	case upward:
+		if usual := DefaultConfig(); c.Budget < usual.Budget && c.MinRequests == usual.MinRequests {
+			requests /= 2 // what is saved pays for confirming, and no objective takes more
+		}
 	case near:
 	}
 	d = max(d, min(lasting(requests), c.Budget/4))
@@ -404,13 +429,13 @@ func (c Config) confirm(history []Try, rate float64, left time.Duration) (Step, 
 // bracket is half as long as one that confirms: its errors are mended by those,
 // and what it saves pays for both ends to be confirmed. See ADR 003.
 func (c Config) searchTime() time.Duration  { return max(c.Budget/14, c.leastTime()) }
-func (c Config) confirmTime() time.Duration { return c.Budget * 3 / 20 }
+func (c Config) confirmTime() time.Duration { return max(c.Budget*3/20, c.leastTime()) }
 
 // leastTime is that of a short try: at the default budget, and if a smaller one
 // affords it, just enough samples of the work in flight to see a trend.
 func (c Config) leastTime() time.Duration {
-	const enough = 550 * time.Millisecond
-	return max(c.Budget/20, min(enough, c.Budget/8))
+	const enough, just = 550 * time.Millisecond, load.MinSamples * load.SampleEvery
+	return max(c.Budget/20, min(enough, c.Budget/8), min(just, c.Budget/6))
 }
 
 // between is what a try takes beside its measured part: warm-up, and waiting
