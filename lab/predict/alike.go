@@ -10,8 +10,8 @@ import (
 )
 
 // relatives are the variants of a run that differ from v in nothing but the
-// replicas and CPU shares of services, v first. One with the same overlay is the
-// same system again, and is left out.
+// replicas and CPU shares of services, v first. One with the same overlay as another is
+// the same system again, and is left out.
 func relatives(r *result.Result, v *result.Variant, name string) ([]*result.Variant, error) {
 	exp, err := experiment.Parse(name, []byte(r.Source))
 	if err != nil {
@@ -22,14 +22,16 @@ func relatives(r *result.Result, v *result.Variant, name string) ([]*result.Vari
 	if err != nil {
 		return nil, fmt.Errorf("the experiment of run %s: %w", name, err)
 	}
+	kept := []experiment.Variant{own}
 	for i := range r.Variants {
 		o := &r.Variants[i]
 		other, err := variantOf(exp, o.Name)
 		if err != nil {
 			return nil, fmt.Errorf("the experiment of run %s: %w", name, err)
 		}
-		if same(own, other, isSize) && !same(own, other, func([]string) bool { return false }) {
-			out = append(out, o)
+		again := func(k experiment.Variant) bool { return same(k, other, func([]string) bool { return false }) }
+		if same(own, other, isSize) && !slices.ContainsFunc(kept, again) {
+			out, kept = append(out, o), append(kept, other)
 		}
 	}
 	return out, nil

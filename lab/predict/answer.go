@@ -2,6 +2,7 @@ package predict
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -91,7 +92,7 @@ func (s *System) Ask(q Question) (*Answer, error) {
 	}
 	a.Before, a.system = before.Limit, s
 	p, err := queueing.Predict(s.Model, queueing.Question{
-		Changes: s.changes(q.Changes), Objective: s.Objective, Measured: s.Measured, Seed: q.Seed,
+		Changes: s.changes(q.Changes), Objective: s.Objective, Measured: s.Measured, Error: s.Error, Seed: q.Seed,
 	})
 	if err != nil {
 		return nil, err
@@ -118,7 +119,8 @@ func (s *System) Ask(q Question) (*Answer, error) {
 
 // clamp takes back what is above the limit's bound: a correction above 1 is noise
 // of the measurement, as nothing sustains more than its CPU allows. The interval may
-// reach as far above the bound as the interval of the demand that it is from.
+// reach as far above the bound as the interval of the demand that it is from; or, where it
+// holds the model's error, as it does: the bound may be what is wrong.
 func (a *Answer) clamp(m queueing.Model) {
 	top := a.Limit.Bound
 	for _, st := range m.Stations {
@@ -127,8 +129,13 @@ func (a *Answer) clamp(m queueing.Model) {
 		}
 	}
 	c := &a.Capacity
-	c.Value = min(c.Value, a.Limit.Bound)
-	c.Low, c.High = min(c.Low, c.Value), max(c.Value, min(c.High, top))
+	if a.Error != nil {
+		by := min(1, a.Limit.Bound/c.Value)
+		c.Value, c.Low = by*c.Value, by*c.Low
+	} else {
+		c.Value = min(c.Value, a.Limit.Bound)
+		c.Low, c.High = min(c.Low, c.Value), max(c.Value, min(c.High, top))
+	}
 	a.Limit.Capacity = min(a.Limit.Capacity, a.Limit.Bound)
 	if a.Next != nil {
 		a.Next.Capacity = min(a.Next.Capacity, a.Next.Bound)
@@ -222,6 +229,13 @@ func (s *System) unsure(a *Answer) {
 func (s *System) assume(a *Answer, cs []Change) {
 	add := func(format string, args ...any) { a.Assumptions = append(a.Assumptions, fmt.Sprintf(format, args...)) }
 	add("CPU per request stays what it was where it was measured, whatever the share of CPU")
+	switch correction := "by what the model was off where it was measured it is off with the changes too"; {
+	case a.Error != nil:
+		add("%s, but for an error like that with which %s are predicted from each other, %s: the interval allows for it",
+			correction, strings.Join(s.pairs, ", "), format.Percent(math.Expm1(a.Error.RMS)))
+	case s.Measured != nil && len(cs) > 0:
+		add("%s: by how much not, is not in the interval, as too few variants differ in replicas and CPU shares alone and have a capacity", correction)
+	}
 	var more, fewer []string
 	for _, c := range cs {
 		if c.Replicas == nil {

@@ -109,7 +109,7 @@ func knownServices(r *result.Result) []string {
 
 // takeover needs no fit: it is told from the demands of the smallest size.
 func (g *Growth) takeover(r *result.Result) {
-	s, err := Of(r, g.Run, g.Sizes[0].Variant)
+	s, err := model(r, g.Run, g.Sizes[0].Variant)
 	if err != nil {
 		return
 	}

@@ -47,6 +47,8 @@ type System struct {
 	// Measured is its capacity; nil if the run searched none, or found but a
 	// lower bound.
 	Measured *stats.Interval
+	// Error is how far the run's variants are predicted wrongly from each other.
+	Error queueing.ModelError
 	// Cores are those of the machine that it was measured on, and Other what the
 	// load generator needs of them for each request, in seconds.
 	Cores int
@@ -59,11 +61,22 @@ type System struct {
 	elsewhere             []string           // whose demands are from other variants
 	component             map[string]string  // by station of a pool
 	oneThread             map[string]float64 // by component: the share of its CPU that one thread used
+	pairs                 []string           // variants that Error is from
 }
 
 // Of makes a model of one of a run's variants, of the first if variant is
 // empty. What cannot be predicted from is an error of one sentence.
 func Of(r *result.Result, name, variant string) (*System, error) {
+	s, err := model(r, name, variant)
+	if err != nil {
+		return nil, err
+	}
+	s.Error, s.pairs = modelError(r, name)
+	return s, nil
+}
+
+// model is Of without the model's error.
+func model(r *result.Result, name, variant string) (*System, error) {
 	v, err := find(r, variant)
 	if err != nil {
 		return nil, err
@@ -199,7 +212,6 @@ func (s *System) addCapacity(r *result.Result, v *result.Variant) {
 			s.Warnings = append(s.Warnings, "too many trials of the run ended before the system did, so the interval may end too low")
 		}
 		s.Measured = &e
-		s.Assumptions = append(s.Assumptions, "by what the model was off where it was measured it is off elsewhere too")
 	}
 	if len(v.Figures) < 6 {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("%d trials are too few for a 95 %% interval: the one given is narrower than it should be, or missing", len(v.Figures)))
@@ -268,9 +280,7 @@ func (s *System) addVerdict(v *result.Variant) {
 	if v.Verdict.Status == verdict.Tied {
 		equally = "equally "
 	}
-	for _, l := range v.Verdict.Limits() {
-		if l.Resource != verdict.CPU && !s.hasPool(l) {
-			warn("the run was limited %sby the %s of %s, which is not in the model: only CPU and pools are", equally, l.Resource, l.Component)
-		}
+	for _, l := range s.unmodelled(v) {
+		warn("the run was limited %sby the %s of %s, which is not in the model: only CPU and pools are", equally, l.Resource, l.Component)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"loadstone/lab/stats"
 )
 
@@ -53,16 +55,40 @@ type Question struct {
 	// prediction is multiplied by what it was off there, so that errors that
 	// stay the same cancel. Without it the prediction stands on demands alone.
 	Measured *stats.Interval
+	// Error is that of such predictions, where it is known. Without Measured it counts for
+	// nothing.
+	Error ModelError
 	// Seed of the draws behind the interval.
 	Seed uint64
 }
 
+// ModelError is how far predictions of other topologies were off that were measured: the root
+// mean square RMS of the logarithm of predicted ÷ measured, and the degrees of freedom DF from
+// which it is known. The noise of what was measured is part of it. It is not known if DF is 0.
+type ModelError struct {
+	RMS float64 `json:"rms"`
+	DF  int     `json:"df"`
+}
+
+// width is the logarithm of the upper end of the interval that the error alone makes, relative
+// to its middle.
+func (e ModelError) width() float64 {
+	if e.DF == 0 {
+		return 0
+	}
+	return e.RMS * e.student().Quantile((1+stats.Level)/2)
+}
+
+func (e ModelError) student() distuv.StudentsT { return distuv.StudentsT{Sigma: 1, Nu: float64(e.DF)} }
+
 // Prediction is what a changed model sustains.
 type Prediction struct {
 	// Capacity is the highest rate at which the objective holds, in requests
-	// per second. Its interval holds the uncertainty of the demands (and of
-	// the measured capacity), and not that of the model itself.
+	// per second. Its interval holds the uncertainty of the demands and of the
+	// measured capacity, and not that of the model itself.
 	Capacity stats.Interval `json:"capacity"`
+	// Error is the model's if it is known, and Capacity's interval then holds it.
+	Error *ModelError `json:"model_error,omitempty"`
 	// Limit is the station that limits, its bound (instances × servers × speed
 	// / demand), and its utilisation at capacity.
 	Limit Limit `json:"limit"`
@@ -125,6 +151,9 @@ func Predict(m Model, q Question) (*Prediction, error) {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s is only %.0f %% busy at capacity: the objective is so tight that variation of response decides, which the model knows less well than throughput",
 			p.Limit.Station, 100*p.Limit.Utilisation))
 	}
+	if q.Measured != nil && q.Error.DF > 0 && !slices.Equal(changed.Stations, m.Stations) {
+		p.Error = &q.Error
+	}
 	p.interval(m, q)
 	return p, nil
 }
@@ -143,6 +172,9 @@ func check(m Model, q Question) (Model, error) {
 		if q.Measured.Value == 0 {
 			errs = append(errs, errors.New("the measured capacity is 0; leave it out if nothing was measured"))
 		}
+	}
+	if e := q.Error; !(e.RMS >= 0) || math.IsInf(e.RMS, 0) || e.DF < 0 {
+		errs = append(errs, fmt.Errorf("the model's error is %v with %d degrees of freedom; it must be a finite number from 0 up", e.RMS, e.DF))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Model{}, err
@@ -205,7 +237,7 @@ func (m Model) next(without string, o Objective, factor float64) *Limit {
 // interval draws demands, predicts with each draw, and keeps the middle of them.
 func (p *Prediction) interval(m Model, q Question) {
 	r := rand.New(rand.NewPCG(q.Seed, 0x10ad))
-	fixed, known := uncertain(m, q)
+	fixed, known := uncertain(m, q, p.Error)
 	if fixed {
 		p.Sure = 1
 		return
@@ -215,7 +247,8 @@ func (p *Prediction) interval(m Model, q Question) {
 	}
 	var xs []float64
 	same := 0
-	for range draws {
+	offs := q.offs(r, p.Error)
+	for i := range draws {
 		drawn := m.draw(r)
 		x, limit := drawn.predict(q)
 		if q.Measured != nil {
@@ -223,7 +256,7 @@ func (p *Prediction) interval(m Model, q Question) {
 			if base == 0 {
 				continue
 			}
-			x *= draw(*q.Measured, r).Value / base
+			x *= q.Measured.Value * math.Exp(offs[i]) / base
 		}
 		if limit == p.Limit.Station {
 			same++
@@ -241,6 +274,28 @@ func (p *Prediction) interval(m Model, q Question) {
 	p.Capacity.Confidence = stats.Level
 }
 
+// offs are logarithms of what the correction may be off by, one for each draw: from the
+// interval of the measured capacity or, if that makes the interval wider, from the model's
+// error, which holds the noise of such measurements. Few topologies tell of it, so it has
+// Student's distribution, whose ends are far out: its quantiles are taken, in random order.
+func (q Question) offs(r *rand.Rand, e *ModelError) []float64 {
+	out := make([]float64, draws)
+	if q.Measured == nil {
+		return out
+	}
+	sd := spread(*q.Measured)
+	if e == nil || e.width() <= sd*distuv.UnitNormal.Quantile((1+stats.Level)/2) {
+		for i := range out {
+			out[i] = sd * r.NormFloat64()
+		}
+		return out
+	}
+	for i, at := range r.Perm(draws) {
+		out[i] = e.RMS * e.student().Quantile((float64(at)+0.5)/draws)
+	}
+	return out
+}
+
 func (m Model) predict(q Question) (x float64, limit string) {
 	changed, err := m.Apply(q.Changes)
 	if err != nil {
@@ -254,9 +309,9 @@ func (m Model) predict(q Question) (x float64, limit string) {
 }
 
 // uncertain says whether every figure is fixed, and which of some are.
-func uncertain(m Model, q Question) (fixed bool, known string) {
+func uncertain(m Model, q Question, e *ModelError) (fixed bool, known string) {
 	var without []string
-	with := q.Measured != nil && q.Measured.Confidence > 0
+	with := q.Measured != nil && q.Measured.Confidence > 0 || e != nil
 	for _, s := range m.Stations {
 		switch {
 		case s.Demand.Confidence > 0:

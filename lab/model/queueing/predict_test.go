@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,6 +113,83 @@ func TestPredictionCoverage(t *testing.T) {
 	t.Logf("the interval holds the truth in %d of %d", hit, repetitions)
 	if hit < 35 {
 		t.Errorf("coverage %d of %d", hit, repetitions)
+	}
+}
+
+// A model whose predictions are off by 6 %: what is drawn holds what is measured elsewhere as
+// often as it says if it knows of that, from two times three topologies.
+func TestCoverageOfAModelThatIsOff(t *testing.T) {
+	t.Parallel()
+	const repetitions, off = 2000, 0.06 / math.Sqrt2
+	hit, blind := 0, 0
+	for i := range repetitions {
+		r := rand.New(rand.NewPCG(6, uint64(i)))
+		var offs [2][3]float64
+		var squares []float64
+		for kind := range offs {
+			for j := range offs[kind] {
+				offs[kind][j] = off * r.NormFloat64()
+				for _, x := range offs[kind][:j] {
+					squares = append(squares, (x-offs[kind][j])*(x-offs[kind][j]))
+				}
+			}
+		}
+		measured := between(math.Exp(offs[0][0]), 0.02)
+		want := off * r.NormFloat64()
+		holds := func(e *ModelError) int {
+			drawn := Question{Measured: &measured}.offs(r, e)
+			slices.Sort(drawn)
+			tail := draws / 40
+			if low, high := offs[0][0]+drawn[tail], offs[0][0]+drawn[draws-1-tail]; low <= want && want <= high {
+				return 1
+			}
+			return 0
+		}
+		hit += holds(&ModelError{RMS: math.Sqrt(stats.Mean(squares)), DF: 4})
+		blind += holds(nil)
+	}
+	t.Logf("with the error %d of %d intervals hold what was measured, without %d", hit, repetitions, blind)
+	if hit < 0.93*repetitions || hit > 0.97*repetitions || blind > repetitions/2 {
+		t.Errorf("with the error %d of %d intervals hold what was measured, want 95 %%; without %d, want half at most", hit, repetitions, blind)
+	}
+}
+
+// Of a topology that was measured nothing is known less for the model's error, and of another
+// never more.
+func TestTheWiderOfTwoErrorsCounts(t *testing.T) {
+	t.Parallel()
+	m := results()
+	for i := range m.Stations {
+		m.Stations[i].Demand = Known(m.Stations[i].Demand.Value)
+	}
+	eight := 8
+	change := []Change{{Station: "api", Instances: &eight}}
+	measured := between(0.9*predict(t, m, Question{}).Capacity.Value, 0.05)
+	span := func(cs []Change, e ModelError) float64 {
+		p := predict(t, m, Question{Changes: cs, Measured: &measured, Error: e})
+		if told := p.Error != nil; told != (e.DF > 0 && len(cs) > 0) {
+			t.Errorf("%+v, %v: the prediction holds the error %v", e, cs, p.Error)
+		}
+		return math.Log(p.Capacity.High / p.Capacity.Low)
+	}
+	plain := span(change, ModelError{})
+	if unchanged := span(nil, ModelError{RMS: 0.5, DF: 2}); !near(unchanged, plain, 0.1) {
+		t.Errorf("unchanged spans %v, want %v", unchanged, plain)
+	}
+	for _, e := range []ModelError{{0, 2}, {0.001, 2}, {0.011, 2}, {0.012, 2}, {0.02, 2}, {0.02, 20}, {0.1, 2}, {0.1, 4}} {
+		want := max(plain, 2*e.width())
+		if got := span(change, e); !near(got, want, 0.1) {
+			t.Errorf("%+v spans %v, want %v", e, got, want)
+		}
+	}
+	// 2.776 is Student's quantile with four degrees of freedom.
+	if w := (ModelError{RMS: 0.1, DF: 4}).width(); !near(w, 0.2776, 0.001) {
+		t.Errorf("a width of %v, want 0.278", w)
+	}
+	for _, e := range []ModelError{{math.NaN(), 2}, {-1, 2}, {math.Inf(1), 2}, {0.1, -1}} {
+		if _, err := Predict(m, Question{Objective: objective, Measured: &measured, Error: e}); err == nil || !strings.Contains(err.Error(), "the model's error is") {
+			t.Errorf("%+v: %v", e, err)
+		}
 	}
 }
 
