@@ -27,6 +27,9 @@ const (
 	// chance is how many standard deviations of a Poisson count are chance, where nothing
 	// tells how much less it may be.
 	chance = 3
+	// unseen is how many of them may be missing from a try that is too short for a trend: as a search is
+	// to err upwards as often as downwards, and not by a third in a hundred requests.
+	unseen = 1
 	// someWaiting is the backlog that says something, however few requests there are.
 	someWaiting = 3
 )
@@ -90,7 +93,7 @@ func shortfalls(r *load.Result) (reasons []string) {
 			reasons = append(reasons, fmt.Sprintf("%d of %d iterations broke off", j.BrokenOff, j.Iterations))
 		}
 	}
-	if missing := missingRequests(r); missing > backlogLimit*offered+math.Sqrt(offered) {
+	if missing := missingRequests(r); missing > backlogLimit*offered+unseen*math.Sqrt(offered) {
 		reasons = append(reasons, fmt.Sprintf("%d requests were offered and %d completed", r.Offered, r.CompletedInTime))
 	}
 	return reasons

@@ -130,6 +130,14 @@ func TestHeldNeedsWhatWasOffered(t *testing.T) {
 			func(r *load.Result) { r.InFlight, r.CompletedInTime = load.Trend{Samples: 4}, 1000 },
 			false, false, "2000 requests were offered and 1000 completed",
 		},
+		// Of 2,000 offered 5 % and a standard deviation, 145, may be missing, and what is under way at 5 ms.
+		"a little more is missing than may be, and no trend": {
+			func(r *load.Result) { r.InFlight, r.CompletedInTime = load.Trend{Samples: 4}, 1835 },
+			false, false, "2000 requests were offered and 1835 completed",
+		},
+		"a little less is missing than may be, and no trend": {
+			func(r *load.Result) { r.InFlight, r.CompletedInTime = load.Trend{Samples: 4}, 1865 }, true, false, "",
+		},
 		"behind at the end, and no trend upwards": {func(r *load.Result) { r.CompletedInTime = 1700 }, true, false, ""},
 		// At 500 ms each, 500 are under way at the end.
 		"under way at the end": {

@@ -228,7 +228,7 @@ func (c Config) Next(history []Try, spent time.Duration, start float64) (step St
 			by = firstStride // something held not far above: the edge is near
 		}
 		if by > furtherBy {
-			to = far // what holds below is confirmed before it counts
+			to = far // the way down is what matters
 		}
 		return c.search(c.within(out.Rejected/by, 0, out.Rejected), to, left+c.Budget/2)
 	case last.Purpose == Confirm && !last.Held:
@@ -238,12 +238,12 @@ func (c Config) Next(history []Try, spent time.Duration, start float64) (step St
 		}
 	}
 	if rate, to := c.narrower(history, out); rate > 0 {
-		time := left + c.overrun(out, rate) - c.reserve(out)
-		if step, ok := c.search(rate, to, time); ok {
+		free := left + c.overrun(out, rate) - c.reserve(out)
+		if step, ok := c.search(rate, to, free); ok {
 			return step, true
 		}
 		if to == further { // a short try is better than none
-			if step, ok := c.search(rate, far, time); ok {
+			if step, ok := c.search(rate, far, free); ok {
 				return step, true
 			}
 		}
@@ -293,7 +293,7 @@ func limitedAgain(history []Try) bool {
 }
 
 // reach is how far a rate is from the nearest one tried, as far as it matters
-// for how long to try it.
+// for how long to try it: the nearer, the longer.
 type reach int
 
 const (
@@ -334,7 +334,8 @@ func (c Config) narrower(history []Try, out Outcome) (rate float64, to reach) {
 			return 0, near
 		}
 		by := stride(history, true)
-		return min(c.within(out.Rate*by, out.Rate, math.Inf(1)), c.MaxRate), max(upward, reachOf(by))
+		rate := min(c.within(out.Rate*by, out.Rate, math.Inf(1)), c.MaxRate)
+		return rate, max(upward, reachOf(rate/out.Rate))
 	case c.Whole && out.Rejected-out.Rate <= 1:
 		return 0, near
 	case out.Rejected > out.Rate*(1+c.Tolerance):
@@ -379,9 +380,9 @@ func (c Config) overrun(out Outcome, rate float64) time.Duration {
 }
 
 // search is a try of a new rate; ok is false when it does not fit. Strides
-// are judged on fewer requests, as what matters there is only which way to go. But in a short
-// try hardly a queue grows at a rate that is less than farBy times too high, so that one
-// lasts long enough for a trend.
+// are judged on fewer requests, as what matters there is only which way to go. But in the shortest
+// hardly a queue grows at a rate that is up to farBy times too high. A stride of as much lasts
+// long enough for a trend; the one after a larger one is so large that it is not sustained by mistake.
 func (c Config) search(rate float64, to reach, left time.Duration) (Step, bool) {
 	if rate < minRate {
 		return Step{}, false
@@ -399,8 +400,8 @@ func (c Config) search(rate float64, to reach, left time.Duration) (Step, bool) 
 		d = max(c.leastTime(), min(lasting(c.MinRequests/2), c.Budget/8))
 		requests = c.MinRequests / 10
 	case upward:
-		if usual := DefaultConfig(); c.Budget < usual.Budget && c.MinRequests == usual.MinRequests {
-			requests /= 2 // what is saved pays for confirming, and no objective takes more
+		if usual := DefaultConfig(); c.Budget < usual.Budget*2/3 && c.MinRequests == usual.MinRequests {
+			requests /= 2 // what a small budget saves here pays for confirming
 		}
 	case near:
 	}

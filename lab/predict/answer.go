@@ -98,8 +98,11 @@ func (s *System) Ask(q Question) (*Answer, error) {
 		return nil, err
 	}
 	a.Prediction = *p
-	a.clamp(s.Model)
+	a.clamp(s.Model, s.over())
 	a.Warnings = append(slices.Clone(s.Warnings), p.Warnings...)
+	if s.tooFew != "" && a.Error == nil {
+		a.Warnings = append(a.Warnings, s.tooFew)
+	}
 	changed, err := s.Model.Apply(s.changes(q.Changes))
 	if err != nil {
 		return nil, err
@@ -117,12 +120,26 @@ func (s *System) Ask(q Question) (*Answer, error) {
 	return a, nil
 }
 
+// over is by how much what was measured is more than CPU allows there, 1 if it is not. The backlog of
+// a rate that was sustained may grow a little.
+func (s *System) over() float64 {
+	if s.Measured == nil {
+		return 1
+	}
+	bound := math.Inf(1)
+	for _, st := range s.Model.Stations {
+		bound = min(bound, st.Bound())
+	}
+	return max(1, s.Measured.Value/bound)
+}
+
 // clamp takes back what is above the limit's bound: a correction above 1 is noise
-// of the measurement, as nothing sustains more than its CPU allows. The interval may
-// reach as far above the bound as the interval of the demand that it is from; or, where it
-// holds the model's error, as it does: the bound may be what is wrong.
-func (a *Answer) clamp(m queueing.Model) {
-	top := a.Limit.Bound
+// of the measurement, as nothing sustains more than its CPU allows, or by no more than where it
+// was measured. The interval may reach as far above the bound as the interval of the demand that it
+// is from; or, where it holds the model's error, as it does: the bound may be what is wrong.
+func (a *Answer) clamp(m queueing.Model, over float64) {
+	bound := a.Limit.Bound * over
+	top := bound
 	for _, st := range m.Stations {
 		if d := st.Demand; st.Name == a.Limit.Station && d.Confidence > 0 && d.Low > 0 {
 			top *= d.Value / d.Low
@@ -130,15 +147,15 @@ func (a *Answer) clamp(m queueing.Model) {
 	}
 	c := &a.Capacity
 	if a.Error != nil {
-		by := min(1, a.Limit.Bound/c.Value)
-		c.Value, c.Low = by*c.Value, by*c.Low
+		by := min(1, bound/c.Value)
+		c.Value, c.Low, c.High = by*c.Value, by*c.Low, by*c.High
 	} else {
-		c.Value = min(c.Value, a.Limit.Bound)
+		c.Value = min(c.Value, bound)
 		c.Low, c.High = min(c.Low, c.Value), max(c.Value, min(c.High, top))
 	}
-	a.Limit.Capacity = min(a.Limit.Capacity, a.Limit.Bound)
+	a.Limit.Capacity = min(a.Limit.Capacity, bound)
 	if a.Next != nil {
-		a.Next.Capacity = min(a.Next.Capacity, a.Next.Bound)
+		a.Next.Capacity = min(a.Next.Capacity, a.Next.Bound*over)
 	}
 }
 
@@ -231,10 +248,10 @@ func (s *System) assume(a *Answer, cs []Change) {
 	add("CPU per request stays what it was where it was measured, whatever the share of CPU")
 	switch correction := "by what the model was off where it was measured it is off with the changes too"; {
 	case a.Error != nil:
-		add("%s, but for an error like that with which %s are predicted from each other, %s: the interval allows for it",
-			correction, strings.Join(s.pairs, ", "), format.Percent(math.Expm1(a.Error.RMS)))
-	case s.Measured != nil && len(cs) > 0:
-		add("%s: by how much not, is not in the interval, as too few variants differ in replicas and CPU shares alone and have a capacity", correction)
+		add("%s, to within %s as a rule, by which variants were off that were predicted from each other (%s): the interval allows for it",
+			correction, format.Percent(math.Expm1(a.Error.RMS)), strings.Join(s.compared, "; "))
+	case s.Measured != nil && len(cs) > 0 && s.Error.DF == 0:
+		add("%s: how nearly, is not in the interval, as it takes three variants, or two pairs, that differ in replicas and CPU shares alone and can be predicted from each other", correction)
 	}
 	var more, fewer []string
 	for _, c := range cs {

@@ -9,6 +9,7 @@ import (
 
 	"loadstone/lab/archive/archivetest"
 	"loadstone/lab/model/queueing"
+	"loadstone/lab/result"
 	"loadstone/lab/stats"
 )
 
@@ -82,8 +83,8 @@ func TestLowerBoundsAreNoErrors(t *testing.T) {
 	}
 }
 
-// Nothing sustains more than its CPU allows, whatever was measured of it, with an
-// interval or without one.
+// Nothing sustains more than its CPU allows, or than by what it did where it was measured, with
+// an interval or without one.
 func TestPredictionsStayBelowTheBound(t *testing.T) {
 	t.Parallel()
 	limit := func(x float64) *Answer {
@@ -95,7 +96,7 @@ func TestPredictionsStayBelowTheBound(t *testing.T) {
 	certain := queueing.Model{Stations: []queueing.Station{queueing.CPU("api", queueing.Known(1e-3), 1, 1.5)}}
 	for x, want := range map[float64]float64{1878: 1500, 1200: 1200} {
 		a := limit(x)
-		a.clamp(certain)
+		a.clamp(certain, 1)
 		if c := a.Capacity; c.Value != want || c.Low != want || c.High != want || a.Limit.Capacity != want || a.Next.Capacity != min(2000, 1.4*x) {
 			t.Errorf("%v: %+v, %+v, %+v; want %v", x, c, a.Limit, a.Next, want)
 		}
@@ -103,8 +104,37 @@ func TestPredictionsStayBelowTheBound(t *testing.T) {
 	uncertain := queueing.Model{Stations: []queueing.Station{queueing.CPU("api", stats.Interval{Value: 1e-3, Low: 0.8e-3, High: 1.2e-3, Confidence: 0.95}, 1, 1.5)}}
 	a := limit(1878)
 	a.Capacity = stats.Interval{Value: 1878, Low: 1700, High: 2500, Confidence: 0.95}
-	a.clamp(uncertain)
+	a.clamp(uncertain, 1)
 	if c := a.Capacity; c.Value != 1500 || c.Low != 1500 || math.Abs(c.High-1875) > 1e-6 {
 		t.Errorf("%+v: want the bound, and up to that of the lowest demand, 1875", c)
+	}
+	a = limit(1878)
+	a.clamp(certain, 1.1)
+	if c := a.Capacity; math.Abs(c.Value-1650) > 1e-6 {
+		t.Errorf("%+v: want a tenth more than the bound, as where it was measured", c)
+	}
+}
+
+// What was measured is what is predicted where nothing is changed, though it be more than CPU
+// per request allows.
+func TestUnchangedIsWhatWasMeasured(t *testing.T) {
+	t.Parallel()
+	res := derive(t, truth{api: 500e-6, lb: 60e-6, noise: 0.01, seed: 7}.variant("v", 2, 6))
+	scale(&res.Variants[0], 1.1)
+	s := of(t, res, "v")
+	if got, want := ask(t, s).Capacity.Value, s.Measured.Value; math.Abs(got/want-1) > 1e-6 {
+		t.Errorf("%v predicted, %v measured", got, want)
+	}
+	if got, want := ask(t, s, "api.replicas=4").Capacity.Value, 2*s.Measured.Value; math.Abs(got/want-1) > 0.03 {
+		t.Errorf("%v predicted of twice as many replicas, want %v", got, want)
+	}
+}
+
+// scale makes a variant's capacity so many times what it was.
+func scale(v *result.Variant, by float64) {
+	c := v.Capacity
+	c.Value, c.Low, c.High = by*c.Value, by*c.Low, by*c.High
+	for i := range v.PerTrial {
+		v.PerTrial[i] *= by
 	}
 }

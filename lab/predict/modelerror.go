@@ -3,6 +3,7 @@ package predict
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"loadstone/lab/model/queueing"
 	"loadstone/lab/result"
@@ -12,17 +13,17 @@ import (
 
 // A prediction is off by more than trials scatter: by what the model does not know, and by
 // what a component needs for a request elsewhere. How much that is, a run says itself if it has
-// variants that differ in sizes alone: each of them is predicted from each other one, and was
-// measured. What components need was told from the same variants, so it is rather too small.
+// variants that differ in sizes alone: each of them is predicted from each other one, as if it had not
+// been run, and was measured. With one variant less known the error is rather too large.
 
 // leastKnown is the fewest degrees of freedom from which an error is worth telling: with one,
-// Student's distribution reaches from a quarter of the prediction to four times as much where
-// predictions were off by a tenth.
+// Student's distribution reaches from a third of the prediction to more than three times as much
+// where predictions were off by a tenth.
 const leastKnown = 2
 
 // modelError is with which error a run's variants are predicted from each other, over all
-// families of variants that differ in sizes alone, and which variants those are.
-func modelError(r *result.Result, name string) (e queueing.ModelError, of []string) {
+// families of variants that differ in sizes alone, and of which variants each of these is.
+func modelError(r *result.Result, name string) (e queueing.ModelError, compared []string) {
 	var sum float64
 	seen := make(map[string]bool)
 	for i := range r.Variants {
@@ -31,39 +32,44 @@ func modelError(r *result.Result, name string) (e queueing.ModelError, of []stri
 			continue
 		}
 		var family []*System
+		var names []string
 		for _, v := range all {
 			seen[v.Name] = true
 			if s, err := model(r, name, v.Name); err == nil && s.Measured != nil && len(s.unmodelled(v)) == 0 {
-				family = append(family, s)
+				family, names = append(family, s), append(names, v.Name)
 			}
 		}
-		squares := between(family)
+		squares := between(r, family)
 		if len(squares) == 0 {
 			continue
 		}
 		// Of n variants that are each compared with each other, n-1 comparisons are news.
 		sum += float64(len(family)-1) * stats.Mean(squares)
 		e.DF += len(family) - 1
-		for _, s := range family {
-			of = append(of, s.Variant)
-		}
+		compared = append(compared, strings.Join(names, ", "))
 	}
 	if e.DF < leastKnown {
 		return queueing.ModelError{}, nil
 	}
 	e.RMS = math.Sqrt(sum / float64(e.DF))
-	return e, of
+	return e, compared
 }
 
 // between are the squares of the logarithms by which variants are predicted wrongly from each
 // other; none where that cannot be told of all.
-func between(family []*System) (squares []float64) {
-	for _, from := range family {
-		for _, to := range family {
+func between(r *result.Result, family []*System) (squares []float64) {
+	for _, to := range family {
+		others := *r
+		others.Variants = slices.DeleteFunc(slices.Clone(r.Variants), func(v result.Variant) bool { return v.Name == to.Variant })
+		for _, from := range family {
 			if from == to {
 				continue
 			}
-			x, ok := from.like(to)
+			s, err := model(&others, from.Run, from.Variant)
+			if err != nil {
+				return nil
+			}
+			x, ok := s.like(to)
 			if !ok {
 				return nil
 			}
@@ -82,9 +88,12 @@ func (s *System) like(o *System) (x float64, ok bool) {
 		if i >= len(s.Model.Stations) || s.Model.Stations[i].Name != st.Name {
 			return 0, false
 		}
-		share := st.Speed * float64(st.Servers)
-		c := queueing.Change{Station: st.Name, Instances: &st.Instances}
-		if !st.Pool {
+		was := s.Model.Stations[i]
+		c := queueing.Change{Station: st.Name}
+		if st.Instances != was.Instances {
+			c.Instances = &st.Instances
+		}
+		if share := st.Speed * float64(st.Servers); !st.Pool && share != was.Speed*float64(was.Servers) {
 			c.CPUs = s.usable(Change{Service: st.Name, CPUs: &share})
 		}
 		cs = append(cs, c)
@@ -95,7 +104,7 @@ func (s *System) like(o *System) (x float64, ok bool) {
 	if err != nil || !(p.Capacity.Value > 0) {
 		return 0, false
 	}
-	return min(p.Capacity.Value, p.Limit.Bound), true // as Ask does
+	return min(p.Capacity.Value, p.Limit.Bound*s.over()), true // as Ask does
 }
 
 // unmodelled are the limits of a variant that are known and not in the model.

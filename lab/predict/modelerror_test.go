@@ -48,7 +48,7 @@ func TestIntervalsHoldTheModelsError(t *testing.T) {
 	if !(a.Capacity.Low < want && want < a.Capacity.High) || a.Error == nil {
 		t.Errorf("%+v does not hold %.0f", a.Capacity, want)
 	}
-	if text := strings.Join(a.Assumptions, "\n"); !strings.Contains(text, "but for an error like that with which v-0.1, v-0.115, v-0.135 are predicted from each other, ") {
+	if text := strings.Join(a.Assumptions, "\n"); !strings.Contains(text, "by which variants were off that were predicted from each other (v-0.1, v-0.115, v-0.135): ") {
 		t.Errorf("the assumptions do not say how far the model is off: %s", text)
 	}
 	if a := ask(t, s); a.Error != nil || strings.Contains(strings.Join(a.Assumptions, "\n"), "it is off with the changes") {
@@ -57,6 +57,29 @@ func TestIntervalsHoldTheModelsError(t *testing.T) {
 	right := of(t, shares(t, 0, []string{"v"}, 0.1, 0.115, 0.135), "v-0.1")
 	if right.Error.DF != 2 || right.Error.RMS > 0.05 {
 		t.Errorf("%+v of a model that is right", right.Error)
+	}
+}
+
+// Two shares make a line, which is right about both; that it is no line, the third tells.
+func TestAVariantTellsNothingOfItself(t *testing.T) {
+	t.Parallel()
+	res := shares(t, 0, []string{"v"}, 0.1, 0.2, 0.4)
+	scale(&res.Variants[2], 0.7)
+	if e := of(t, res, "v-0.1").Error; e.DF != 2 || e.RMS < 0.25 {
+		t.Errorf("%+v, want the error of the variant that does 0.7 of what the others say", e)
+	}
+}
+
+// What does not differ is not changed: a component of one thread that is given two cores uses one of
+// them, wherever it is.
+func TestWhatIsAlikeIsNotChanged(t *testing.T) {
+	t.Parallel()
+	s := of(t, shares(t, 0, []string{"v"}, 0.1), "v-0.1")
+	was := s.Measured.Value
+	s.Model.Stations[0].Servers, s.Model.Stations[0].Speed, s.oneThread["api"] = 2, 1, 0.9
+	s.Measured.Value = 20 * was
+	if x, ok := s.like(s); !ok || math.Abs(x/s.Measured.Value-1) > 1e-6 {
+		t.Errorf("%v of a system like itself, %v", x, s.Measured.Value)
 	}
 }
 
@@ -69,13 +92,13 @@ func TestWhichVariantsTellOfTheModelsError(t *testing.T) {
 		df     int
 		of     string
 	}{
-		"two pairs":       {[]string{"v", "w"}, []float64{0.1, 0.115}, nil, 2, "v-0.1 v-0.115 w-0.1 w-0.115"},
-		"three and three": {[]string{"v", "w"}, []float64{0.1, 0.115, 0.13}, nil, 4, "v-0.1 v-0.115 v-0.13 w-0.1 w-0.115 w-0.13"},
+		"two pairs":       {[]string{"v", "w"}, []float64{0.1, 0.115}, nil, 2, "v-0.1, v-0.115; w-0.1, w-0.115"},
+		"three and three": {[]string{"v", "w"}, []float64{0.1, 0.115, 0.13}, nil, 4, "v-0.1, v-0.115, v-0.13; w-0.1, w-0.115, w-0.13"},
 		"one pair":        {[]string{"v"}, []float64{0.1, 0.115}, nil, 0, ""},
 		"all different":   {[]string{"v", "w", "x"}, []float64{0.1}, nil, 0, ""},
 		"a lower bound": {[]string{"v"}, []float64{0.1, 0.115, 0.13, 0.145}, func(r *result.Result) {
 			r.Variants[1].Capacity.LowerBound = true
-		}, 2, "v-0.1 v-0.13 v-0.145"},
+		}, 2, "v-0.1, v-0.13, v-0.145"},
 		"not seen": {[]string{"v"}, []float64{0.1, 0.115, 0.13}, func(r *result.Result) {
 			r.Variants[1].Components[0].Unseen = 1
 		}, 0, ""},
@@ -93,14 +116,14 @@ func TestWhichVariantsTellOfTheModelsError(t *testing.T) {
 				c.change(res)
 			}
 			s := of(t, res, res.Variants[0].Name)
-			if got := strings.Join(s.pairs, " "); s.Error.DF != c.df || got != c.of {
+			if got := strings.Join(s.compared, "; "); s.Error.DF != c.df || got != c.of {
 				t.Errorf("%+v from %q, want %d degrees of freedom from %q", s.Error, got, c.df, c.of)
 			}
 			slices.Reverse(res.Variants)
 			if again := of(t, res, res.Variants[0].Name); again.Error.DF != c.df || math.Abs(again.Error.RMS-s.Error.RMS) > 1e-9 {
 				t.Errorf("in another order %+v, want %+v", again.Error, s.Error)
 			}
-			if text := strings.Join(ask(t, s, "api.cpus=0.2").Assumptions, "\n"); strings.Contains(text, "too few variants differ in replicas and CPU shares alone") != (c.df == 0) {
+			if text := strings.Join(ask(t, s, "api.cpus=0.2").Assumptions, "\n"); strings.Contains(text, "how nearly, is not in the interval") != (c.df == 0) {
 				t.Errorf("the assumptions are\n%s", text)
 			}
 		})

@@ -61,7 +61,8 @@ type System struct {
 	elsewhere             []string           // whose demands are from other variants
 	component             map[string]string  // by station of a pool
 	oneThread             map[string]float64 // by component: the share of its CPU that one thread used
-	pairs                 []string           // variants that Error is from
+	compared              []string           // families of variants that Error is from
+	tooFew                string             // says that trials are too few for an interval; empty if they are not
 }
 
 // Of makes a model of one of a run's variants, of the first if variant is
@@ -71,7 +72,7 @@ func Of(r *result.Result, name, variant string) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Error, s.pairs = modelError(r, name)
+	s.Error, s.compared = modelError(r, name)
 	return s, nil
 }
 
@@ -214,7 +215,7 @@ func (s *System) addCapacity(r *result.Result, v *result.Variant) {
 		s.Measured = &e
 	}
 	if len(v.Figures) < 6 {
-		s.Warnings = append(s.Warnings, fmt.Sprintf("%d trials are too few for a 95 %% interval: the one given is narrower than it should be, or missing", len(v.Figures)))
+		s.tooFew = fmt.Sprintf("%d trials are too few for a 95 %% interval: the one given is narrower than it should be, or missing", len(v.Figures))
 	}
 }
 

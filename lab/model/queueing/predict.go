@@ -85,9 +85,9 @@ func (e ModelError) student() distuv.StudentsT { return distuv.StudentsT{Sigma: 
 type Prediction struct {
 	// Capacity is the highest rate at which the objective holds, in requests
 	// per second. Its interval holds the uncertainty of the demands and of the
-	// measured capacity, and not that of the model itself.
+	// measured capacity and, where Error is there, that of the model itself.
 	Capacity stats.Interval `json:"capacity"`
-	// Error is the model's if it is known, and Capacity's interval then holds it.
+	// Error is the model's, if it is known and something was changed.
 	Error *ModelError `json:"model_error,omitempty"`
 	// Limit is the station that limits, its bound (instances × servers × speed
 	// / demand), and its utilisation at capacity.

@@ -120,7 +120,7 @@ func TestPredictionCoverage(t *testing.T) {
 // often as it says if it knows of that, from two times three topologies.
 func TestCoverageOfAModelThatIsOff(t *testing.T) {
 	t.Parallel()
-	const repetitions, off = 2000, 0.06 / math.Sqrt2
+	const repetitions, off = 500, 0.06 / math.Sqrt2
 	hit, blind := 0, 0
 	for i := range repetitions {
 		r := rand.New(rand.NewPCG(6, uint64(i)))
@@ -149,7 +149,7 @@ func TestCoverageOfAModelThatIsOff(t *testing.T) {
 		blind += holds(nil)
 	}
 	t.Logf("with the error %d of %d intervals hold what was measured, without %d", hit, repetitions, blind)
-	if hit < 0.93*repetitions || hit > 0.97*repetitions || blind > repetitions/2 {
+	if hit < 0.92*repetitions || hit > 0.98*repetitions || blind > repetitions/2 {
 		t.Errorf("with the error %d of %d intervals hold what was measured, want 95 %%; without %d, want half at most", hit, repetitions, blind)
 	}
 }
