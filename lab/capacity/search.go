@@ -222,36 +222,47 @@ func (c Config) Next(history []Try, spent time.Duration, start float64) (step St
 		}
 		return c.confirm(history, out.Rate, left)
 	case out.Rate == 0:
-		// A search without any answer is worth nothing: it may overrun.
-		by, to := stride(history, false), near
-		if out.Rejected*wide > leastHeld(history) {
-			by = firstStride // something held not far above: the edge is near
-		}
-		if by > furtherBy {
-			to = far // the way down is what matters
-		}
-		return c.search(c.within(out.Rejected/by, 0, out.Rejected), to, left+c.Budget/2)
+		return c.lower(history, out, left)
 	case last.Purpose == Confirm && !last.Held:
 		// An overturned winner leaves one that was only searched.
 		if step, ok := c.confirm(history, out.Rate, left); ok {
 			return step, true
 		}
 	}
-	if rate, to := c.narrower(history, out); rate > 0 {
-		free := left + c.overrun(out, rate) - c.reserve(out)
-		if step, ok := c.search(rate, to, free); ok {
-			return step, true
-		}
-		if to == further { // a short try is better than none
-			if step, ok := c.search(rate, far, free); ok {
-				return step, true
-			}
-		}
+	if step, ok := c.narrow(history, out, left); ok {
+		return step, true
 	}
 	if step, ok := c.confirm(history, out.Rate, left); ok {
 		return step, true
 	}
 	return c.confirm(history, out.Rejected, left)
+}
+
+// lower is a try below all that were rejected. A search without any answer is worth nothing: it may
+// overrun.
+func (c Config) lower(history []Try, out Outcome, left time.Duration) (Step, bool) {
+	by, to := stride(history, false), near
+	if out.Rejected*wide > leastHeld(history) {
+		by = firstStride // something held not far above: the edge is near
+	}
+	if by > furtherBy {
+		to = far // the way down is what matters
+	}
+	return c.search(c.within(out.Rejected/by, 0, out.Rejected), to, left+c.Budget/2)
+}
+
+// narrow is a try that narrows the bracket, if one fits.
+func (c Config) narrow(history []Try, out Outcome, left time.Duration) (Step, bool) {
+	rate, to := c.narrower(history, out)
+	if rate == 0 {
+		return Step{}, false
+	}
+	left += c.overrun(out, rate) - c.reserve(out)
+	step, ok := c.search(rate, to, left)
+	if !ok && to == further { // a short try is better than none
+		return c.search(rate, far, left)
+	}
+	return step, ok
 }
 
 // leastHeld is the lowest rate that ever held, infinite if none did.

@@ -242,16 +242,26 @@ func (s *System) unsure(a *Answer) {
 	}
 }
 
+// correction says what the correction rests on; nothing if there is none, or nothing is changed.
+func (s *System) correction(a *Answer, cs []Change) string {
+	const same = "by what the model was off where it was measured it is off with the changes too"
+	switch {
+	case a.Error != nil:
+		return fmt.Sprintf("%s, to within %s as a rule, by which variants were off that were predicted from each other (%s): the interval allows for it",
+			same, format.Percent(math.Expm1(a.Error.RMS)), strings.Join(s.compared, "; "))
+	case s.Measured != nil && len(cs) > 0 && s.Error.DF == 0:
+		return same + ": how nearly, is not in the interval, as it takes three variants, or two pairs, that differ in replicas and CPU shares alone and can be predicted from each other"
+	default:
+		return ""
+	}
+}
+
 // assume says what the prediction rests on.
 func (s *System) assume(a *Answer, cs []Change) {
 	add := func(format string, args ...any) { a.Assumptions = append(a.Assumptions, fmt.Sprintf(format, args...)) }
 	add("CPU per request stays what it was where it was measured, whatever the share of CPU")
-	switch correction := "by what the model was off where it was measured it is off with the changes too"; {
-	case a.Error != nil:
-		add("%s, to within %s as a rule, by which variants were off that were predicted from each other (%s): the interval allows for it",
-			correction, format.Percent(math.Expm1(a.Error.RMS)), strings.Join(s.compared, "; "))
-	case s.Measured != nil && len(cs) > 0 && s.Error.DF == 0:
-		add("%s: how nearly, is not in the interval, as it takes three variants, or two pairs, that differ in replicas and CPU shares alone and can be predicted from each other", correction)
+	if text := s.correction(a, cs); text != "" {
+		add("%s", text)
 	}
 	var more, fewer []string
 	for _, c := range cs {
