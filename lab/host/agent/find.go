@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -87,6 +88,11 @@ type machine struct {
 	parents  map[int]int
 	own      string         // the network name space of this process
 	spaces   map[string]int // a process in each of them
+	// What is looked up when it is asked for, once: a node may have a hundred instances that are asked
+	// for, and as many name spaces.
+	addresses map[int]map[netip.Addr]bool       // of a name space, by the process in it
+	listening map[int]map[string]netip.AddrPort // there, by inode
+	holders   map[string]int                    // by inode: the first process that has it open
 }
 
 func look(procRoot string) (*machine, error) {
@@ -94,7 +100,10 @@ func look(procRoot string) (*machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for processes: %w", err)
 	}
-	m := &machine{procRoot: procRoot, parents: map[int]int{}, spaces: map[string]int{}}
+	m := &machine{
+		procRoot: procRoot, parents: map[int]int{}, spaces: map[string]int{},
+		addresses: map[int]map[netip.Addr]bool{}, listening: map[int]map[string]netip.AddrPort{},
+	}
 	if m.own, err = os.Readlink(filepath.Join(procRoot, "self", "ns", "net")); err != nil {
 		return nil, fmt.Errorf("look for processes: %w", err)
 	}
@@ -172,7 +181,10 @@ func unseen(address string) string {
 func (m *machine) listenerIn(one int, at netip.AddrPort) int {
 	const ways = 3
 	var found [ways]int
-	for inode, a := range sockets.Listening(m.file(one, "net")) {
+	if m.listening[one] == nil {
+		m.listening[one] = sockets.Listening(m.file(one, "net"))
+	}
+	for inode, a := range m.listening[one] {
 		way := 0
 		switch {
 		case a.Port() != at.Port():
@@ -210,27 +222,45 @@ func (m *machine) has(pid int, a netip.Addr) bool {
 	if a.IsLoopback() {
 		return true
 	}
-	if a.Is6() {
-		// The address in 32 digits, then its interface.
-		text, err := os.ReadFile(m.file(pid, "net/if_inet6"))
-		return err == nil && strings.Contains("\n"+string(text), fmt.Sprintf("\n%x ", a.As16()))
+	if m.addresses[pid] == nil {
+		m.addresses[pid] = addressesOf(m.file(pid, "net"))
 	}
-	text, err := os.ReadFile(m.file(pid, "net/fib_trie"))
-	if err != nil {
-		return false
+	return m.addresses[pid][a]
+}
+
+// addressesOf are those of a name space, of which dir is a process's directory net.
+func addressesOf(dir string) map[netip.Addr]bool {
+	all := map[netip.Addr]bool{}
+	text, _ := os.ReadFile(filepath.Join(dir, "fib_trie")) // there are none if it has ended
+	for _, match := range localAddress.FindAllStringSubmatch(string(text), -1) {
+		if a, err := netip.ParseAddr(match[1]); err == nil {
+			all[a] = true
+		}
 	}
-	return slices.ContainsFunc(localAddress.FindAllStringSubmatch(string(text), -1), func(match []string) bool { return match[1] == a.String() })
+	text, _ = os.ReadFile(filepath.Join(dir, "if_inet6")) // nor is it there without IPv6
+	for line := range strings.Lines(string(text)) {
+		digits, _, _ := strings.Cut(line, " ") // then its interface
+		if b, err := hex.DecodeString(digits); err == nil && len(b) == 16 {
+			all[netip.AddrFrom16([16]byte(b))] = true
+		}
+	}
+	return all
 }
 
 // holder is the process that has a socket open, the first of those that share it; 0 if
 // none can be seen.
 func (m *machine) holder(inode string) int {
-	for _, pid := range m.pids {
-		if sockets.Open(m.file(pid, "fd"))[inode] {
-			return pid
+	if m.holders == nil {
+		m.holders = map[string]int{}
+		for _, pid := range m.pids {
+			for open := range sockets.Open(m.file(pid, "fd")) {
+				if m.holders[open] == 0 {
+					m.holders[open] = pid
+				}
+			}
 		}
 	}
-	return 0
+	return m.holders[inode]
 }
 
 // ownGroup is the control group of a process if nothing is in it but what it belongs to:
