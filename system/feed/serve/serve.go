@@ -105,12 +105,12 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 			return service.Handler{}, fmt.Errorf("open the store: %w", err)
 		}
 		s.Add(service.Component{Name: "store", Close: store.Close})
-		meta, err := store.Meta(ctx)
+		meta, err := stores.Answer(ctx, store.Meta)
 		if err != nil && !errors.Is(err, feed.ErrMissing) { // posts that were written one by one
 			return service.Handler{}, fmt.Errorf("open the store: %w", err)
 		}
 		s.Logger.Info("store opened", "origin", meta.Origin, "posts", meta.Count)
-		key, err := store.Key(ctx)
+		key, err := stores.Answer(ctx, store.Key)
 		if err != nil {
 			return service.Handler{}, fmt.Errorf("read the key of cursors: %w", err)
 		}

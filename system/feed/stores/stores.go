@@ -25,7 +25,7 @@ import (
 const Forms = "sqlite:FILE or postgres://USER@HOST/DATABASE"
 
 // openTimeout bounds the wait for a database that does not answer yet, and for its tables to
-// be made. retryPause is between two attempts.
+// be made, and so each Answer. retryPause is between two attempts.
 const (
 	openTimeout = 2 * time.Minute
 	retryPause  = 250 * time.Millisecond
@@ -85,16 +85,22 @@ func (n Name) Make(ctx context.Context, r prometheus.Registerer) (feed.Store, er
 		}
 		return n.open(ctx, r)
 	}
+	return Answer(ctx, func(ctx context.Context) (feed.Store, error) { return n.open(ctx, r) })
+}
+
+// Answer returns what ask returns, which asks a store while a program starts. A database that does not answer is asked again,
+// within the same bound as Make: one that has just started may take connections before it gets to answer anything.
+func Answer[T any](ctx context.Context, ask func(ctx context.Context) (T, error)) (T, error) {
 	within, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	for {
-		store, err := n.open(within, r)
+		answer, err := ask(within)
 		if !errors.Is(err, feed.ErrUnavailable) {
-			return store, err
+			return answer, err
 		}
 		select {
 		case <-within.Done():
-			return nil, errors.Join(err, within.Err())
+			return answer, errors.Join(err, within.Err())
 		case <-time.After(retryPause):
 		}
 	}

@@ -3,6 +3,7 @@ package stores
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -90,5 +91,35 @@ func TestFew(t *testing.T) {
 	}
 	if few, many := name.Few().database(nil), name.database(nil); few.Connections != 2 || many.Connections < 4 || few.URL != many.URL {
 		t.Errorf("got %+v and %+v", few, many)
+	}
+}
+
+// Whoever starts beside a database that does not get to answer asks again, and tells at once what it answers.
+func TestAnswer(t *testing.T) {
+	asked := 0
+	answer, err := Answer(t.Context(), func(context.Context) (string, error) {
+		if asked++; asked < 3 {
+			return "", fmt.Errorf("%w: timeout", feed.ErrUnavailable)
+		}
+		return "posts", nil
+	})
+	if answer != "posts" || err != nil || asked != 3 {
+		t.Errorf("got %q and %v after %d attempts, want posts after 3", answer, err, asked)
+	}
+	asked = 0
+	_, err = Answer(t.Context(), func(context.Context) (string, error) {
+		asked++
+		return "", feed.ErrMissing
+	})
+	if !errors.Is(err, feed.ErrMissing) || asked != 1 {
+		t.Errorf("got %v after %d attempts, want ErrMissing after 1", err, asked)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = Answer(ctx, func(context.Context) (string, error) {
+		cancel()
+		return "", feed.ErrUnavailable
+	})
+	if !errors.Is(err, feed.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v from who is stopped meanwhile, want both reasons", err)
 	}
 }
