@@ -38,6 +38,8 @@ type Answer struct {
 	Measured *stats.Interval `json:"measured,omitempty"`
 	// Capacity and what limits it, after the changes.
 	queueing.Prediction
+	// CorrectedBy are the variants that the correction, Factor, is from.
+	CorrectedBy []string `json:"corrected_by,omitempty"`
 	// Before is the same of the model without changes, not corrected.
 	Before queueing.Limit `json:"before"`
 	// Loads are the components at the predicted capacity.
@@ -91,21 +93,22 @@ func (s *System) Ask(q Question) (*Answer, error) {
 		return nil, err
 	}
 	a.Before, a.system = before.Limit, s
+	changed, err := s.Model.Apply(s.changes(q.Changes))
+	if err != nil {
+		return nil, err
+	}
+	measured, over, from := s.as(changed)
 	p, err := queueing.Predict(s.Model, queueing.Question{
-		Changes: s.changes(q.Changes), Objective: s.Objective, Measured: s.Measured, Error: s.Error, Seed: q.Seed,
+		Changes: s.changes(q.Changes), Objective: s.Objective, Measured: measured, Error: s.Error, Seed: q.Seed,
 	})
 	if err != nil {
 		return nil, err
 	}
-	a.Prediction = *p
-	a.clamp(s.Model, s.over())
+	a.Prediction, a.CorrectedBy = *p, from
+	a.clamp(s.Model, over)
 	a.Warnings = append(slices.Clone(s.Warnings), p.Warnings...)
 	if s.tooFew != "" && a.Error == nil {
 		a.Warnings = append(a.Warnings, s.tooFew)
-	}
-	changed, err := s.Model.Apply(s.changes(q.Changes))
-	if err != nil {
-		return nil, err
 	}
 	s.loads(a, changed)
 	if q.Users > 0 {
@@ -120,22 +123,9 @@ func (s *System) Ask(q Question) (*Answer, error) {
 	return a, nil
 }
 
-// over is by how much what was measured is more than CPU allows there, 1 if it is not. The backlog of
-// a rate that was sustained may grow a little.
-func (s *System) over() float64 {
-	if s.Measured == nil {
-		return 1
-	}
-	bound := math.Inf(1)
-	for _, st := range s.Model.Stations {
-		bound = min(bound, st.Bound())
-	}
-	return max(1, s.Measured.Value/bound)
-}
-
 // clamp takes back what is above the limit's bound: a correction above 1 is noise
 // of the measurement, as nothing sustains more than its CPU allows, or by no more than where it
-// was measured. The interval may reach as far above the bound as the interval of the demand that it
+// was measured: the backlog of a rate that was sustained may grow a little. The interval may reach as far above the bound as the interval of the demand that it
 // is from; or, where it holds the model's error, as it does: the bound may be what is wrong.
 func (a *Answer) clamp(m queueing.Model, over float64) {
 	bound := a.Limit.Bound * over

@@ -27,17 +27,19 @@ func modelError(r *result.Result, name string) (e queueing.ModelError, compared 
 	var sum float64
 	seen := make(map[string]bool)
 	for i := range r.Variants {
-		all, err := relatives(r, &r.Variants[i], name)
+		if seen[r.Variants[i].Name] {
+			continue
+		}
+		all, family, err := kin(r, name, &r.Variants[i])
 		if err != nil || slices.ContainsFunc(all, func(v *result.Variant) bool { return seen[v.Name] }) {
 			continue
 		}
-		var family []*System
-		var names []string
 		for _, v := range all {
 			seen[v.Name] = true
-			if s, err := model(r, name, v.Name); err == nil && s.Measured != nil && len(s.unmodelled(v)) == 0 {
-				family, names = append(family, s), append(names, v.Name)
-			}
+		}
+		var names []string
+		for _, s := range family {
+			names = append(names, s.Variant)
 		}
 		squares := between(r, family)
 		if len(squares) == 0 {
@@ -65,7 +67,7 @@ func between(r *result.Result, family []*System) (squares []float64) {
 			if from == to {
 				continue
 			}
-			s, err := model(&others, from.Run, from.Variant)
+			s, err := corrected(&others, from.Run, from.Variant)
 			if err != nil {
 				return nil
 			}
@@ -98,13 +100,16 @@ func (s *System) like(o *System) (x float64, ok bool) {
 		}
 		cs = append(cs, c)
 	}
-	p, err := queueing.Predict(s.certain(), queueing.Question{
-		Changes: cs, Objective: s.Objective, Measured: &stats.Interval{Value: s.Measured.Value},
-	})
+	changed, err := s.Model.Apply(cs)
+	if err != nil {
+		return 0, false
+	}
+	measured, over, _ := s.as(changed)
+	p, err := queueing.Predict(s.certain(), queueing.Question{Changes: cs, Objective: s.Objective, Measured: &stats.Interval{Value: measured.Value}})
 	if err != nil || !(p.Capacity.Value > 0) {
 		return 0, false
 	}
-	return min(p.Capacity.Value, p.Limit.Bound*s.over()), true // as Ask does
+	return min(p.Capacity.Value, p.Limit.Bound*over), true // as Ask does
 }
 
 // unmodelled are the limits of a variant that are known and not in the model.

@@ -16,7 +16,7 @@
 //   - A component's pools are stations beside its CPU: slots, and how long a
 //     request holds one.
 //   - The hottest instance stays as much hotter as it was.
-//   - The model's capacity is multiplied by what it was off where it was measured.
+//   - The model's capacity is multiplied by what it was off where the same component limited.
 //
 // It reads no files and runs nothing.
 package predict
@@ -62,13 +62,14 @@ type System struct {
 	component             map[string]string  // by station of a pool
 	oneThread             map[string]float64 // by component: the share of its CPU that one thread used
 	compared              []string           // families of variants that Error is from
+	offs                  []off              // of the variants that differ in sizes alone
 	tooFew                string             // says that trials are too few for an interval; empty if they are not
 }
 
 // Of makes a model of one of a run's variants, of the first if variant is
 // empty. What cannot be predicted from is an error of one sentence.
 func Of(r *result.Result, name, variant string) (*System, error) {
-	s, err := model(r, name, variant)
+	s, err := corrected(r, name, variant)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func Of(r *result.Result, name, variant string) (*System, error) {
 	return s, nil
 }
 
-// model is Of without the model's error.
+// model is Of without the model's error and without what other variants say of its correction.
 func model(r *result.Result, name, variant string) (*System, error) {
 	v, err := find(r, variant)
 	if err != nil {

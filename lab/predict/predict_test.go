@@ -408,7 +408,7 @@ func TestTheNextLimitIsComparable(t *testing.T) {
 			Capacity: stats.Interval{Value: 641}, Factor: 0.741, Sure: 0.885,
 			Limit: queueing.Limit{Station: "gateway", Bound: 887, Capacity: 641}, Next: &queueing.Limit{Station: "planner", Bound: 1030, Capacity: 756},
 		},
-		Before: queueing.Limit{Station: "planner"}, system: &System{},
+		CorrectedBy: []string{"v"}, Before: queueing.Limit{Station: "planner"}, system: &System{},
 	}
 	var text bytes.Buffer
 	if err := Text(&text, a); err != nil {

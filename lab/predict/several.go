@@ -57,10 +57,15 @@ func AskSeveral(r *result.Result, name string, ts []Topology) (*Several, error) 
 		return nil, err
 	}
 	s := &Several{Schema: SeveralSchema, Run: name, Unit: r.RateUnit(), Predictions: []*Answer{}, topologies: slices.Clone(ts)}
+	systems := make(map[string]*System)
 	for _, t := range ts {
-		system, err := Of(r, name, t.Variant)
-		if err != nil {
-			return nil, err
+		system := systems[t.Variant]
+		if system == nil {
+			var err error
+			if system, err = Of(r, name, t.Variant); err != nil {
+				return nil, err
+			}
+			systems[t.Variant] = system
 		}
 		a, err := system.Ask(Question{Changes: t.Changes, Seed: r.Seed})
 		if err != nil {

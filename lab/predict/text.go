@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"loadstone/lab/format"
@@ -43,7 +44,11 @@ func (a *Answer) capacity(b *strings.Builder) {
 	fmt.Fprintf(b, "predicted  %s %s\n", estimated(a.Capacity), a.Unit)
 	if a.Measured != nil {
 		fmt.Fprintf(b, "measured   %s %s without the changes, so ×%s\n", estimated(*a.Measured), a.Unit, format.Measured(a.Capacity.Value/a.Measured.Value))
-		fmt.Fprintf(b, "corrected  ×%s, because the model says %s %s where that was measured\n", format.Measured(a.Factor), format.Measured(a.Measured.Value/a.Factor), a.Unit)
+		if slices.Equal(a.CorrectedBy, []string{a.Variant}) {
+			fmt.Fprintf(b, "corrected  ×%s, because the model says %s %s where that was measured\n", format.Measured(a.Factor), format.Measured(a.Measured.Value/a.Factor), a.Unit)
+		} else {
+			fmt.Fprintf(b, "corrected  ×%s, by which the model is off where %s limits: in %s\n", format.Measured(a.Factor), a.system.resource(a.Limit.Station), strings.Join(a.CorrectedBy, ", "))
+		}
 	}
 	fmt.Fprintf(b, "limit      %s", a.limiting(&a.Limit))
 	if a.Sure < 0.995 {
