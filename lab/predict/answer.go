@@ -38,8 +38,12 @@ type Answer struct {
 	Measured *stats.Interval `json:"measured,omitempty"`
 	// Capacity and what limits it, after the changes.
 	queueing.Prediction
-	// CorrectedBy are the variants that the correction, Factor, is from.
+	// CorrectedBy are the variants that the correction, Factor, is from: those that are limited by what limits
+	// after the changes, or Variant alone.
 	CorrectedBy []string `json:"corrected_by,omitempty"`
+	// Base is the capacity without the changes, corrected by the variants that are limited as it is: what Capacity is
+	// a multiple of. Measured is of one variant and scatters.
+	Base *float64 `json:"base,omitempty"`
 	// Before is the same of the model without changes, not corrected.
 	Before queueing.Limit `json:"before"`
 	// Loads are the components at the predicted capacity.
@@ -97,15 +101,15 @@ func (s *System) Ask(q Question) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	measured, over, from := s.as(changed)
+	by := s.as(changed)
 	p, err := queueing.Predict(s.Model, queueing.Question{
-		Changes: s.changes(q.Changes), Objective: s.Objective, Measured: measured, Error: s.Error, Seed: q.Seed,
+		Changes: s.changes(q.Changes), Objective: s.Objective, Measured: by.measured, Error: s.Error, Seed: q.Seed,
 	})
 	if err != nil {
 		return nil, err
 	}
-	a.Prediction, a.CorrectedBy = *p, from
-	a.clamp(s.Model, over)
+	a.Prediction, a.CorrectedBy, a.Base = *p, by.from, s.base(changed)
+	a.clamp(s.Model, by.over)
 	a.Warnings = append(slices.Clone(s.Warnings), p.Warnings...)
 	if s.tooFew != "" && a.Error == nil {
 		a.Warnings = append(a.Warnings, s.tooFew)
@@ -234,7 +238,7 @@ func (s *System) unsure(a *Answer) {
 
 // correction says what the correction rests on; nothing if there is none, or nothing is changed.
 func (s *System) correction(a *Answer, cs []Change) string {
-	const same = "by what the model was off where it was measured it is off with the changes too"
+	same := fmt.Sprintf("by what the model was off in %s it is off with the changes too", strings.Join(a.CorrectedBy, ", "))
 	switch {
 	case a.Error != nil:
 		return fmt.Sprintf("%s, to within %s as a rule, by which variants were off that were predicted from each other (%s): the interval allows for it",

@@ -87,9 +87,9 @@ func (a *Answer) Against(r *result.Result, name, unchanged, variant string) erro
 		return nil
 	}
 	a.Check.Error = a.Capacity.Value/c.Value - 1
-	if was.Capacity != nil && was.Capacity.Value > 0 && !was.Capacity.LowerBound && a.Measured != nil {
+	if was.Capacity != nil && was.Capacity.Value > 0 && !was.Capacity.LowerBound && a.Base != nil {
 		a.Check.Again = was.Capacity.Value
-		a.Check.ErrorOfRatio = a.Capacity.Value/a.Measured.Value/(c.Value/was.Capacity.Value) - 1
+		a.Check.ErrorOfRatio = a.Capacity.Value / *a.Base / (c.Value/was.Capacity.Value) - 1
 	}
 	return nil
 }

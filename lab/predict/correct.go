@@ -16,10 +16,11 @@ import (
 
 // off is what a variant was measured to sustain.
 type off struct {
-	variant string
-	limit   string  // the station that limits it
-	model   float64 // relative to what the model says
-	bound   float64 // relative to what the limit's demand allows
+	variant  string
+	limit    string  // the station that limits it
+	model    float64 // relative to what the model says
+	bound    float64 // relative to what the limit's demand allows
+	measured stats.Interval
 }
 
 // off compares a variant with its model; ok is false if it was not measured or the model
@@ -32,11 +33,12 @@ func (s *System) off() (o off, ok bool) {
 	if err != nil || !(p.Capacity.Value > 0) {
 		return o, false
 	}
-	return off{s.Variant, p.Limit.Station, s.Measured.Value / p.Capacity.Value, s.Measured.Value / p.Limit.Bound}, true
+	x := s.Measured.Value
+	return off{s.Variant, p.Limit.Station, x / p.Capacity.Value, x / p.Limit.Bound, *s.Measured}, true
 }
 
 // kin are the models of the run's variants that differ in sizes alone from v, v first, if all that limits
-// them is in the model and they were measured.
+// them is in the model and they were measured. All are these variants, whether they have a model or not.
 func kin(r *result.Result, name string, v *result.Variant) (all []*result.Variant, family []*System, err error) {
 	all, err = relatives(r, v, name)
 	for _, v := range all {
@@ -47,53 +49,81 @@ func kin(r *result.Result, name string, v *result.Variant) (all []*result.Varian
 	return all, family, err
 }
 
-// corrected is model, with what corrects it.
-func corrected(r *result.Result, name, variant string) (*System, error) {
-	s, err := model(r, name, variant)
-	if err != nil {
-		return nil, err
-	}
-	v, err := find(r, variant)
-	if err != nil {
-		return nil, err
-	}
-	_, family, err := kin(r, name, v)
-	if err != nil {
-		return nil, err
-	}
-	if len(family) == 0 || family[0].Variant != s.Variant { // what limits it is not in the model
-		return s, nil
-	}
-	for _, f := range family {
-		if o, ok := f.off(); ok {
-			s.offs = append(s.offs, o)
+// correct lets a family correct each other: those of which the verdict names what limits the model, too.
+func correct(family []*System) {
+	var offs []off
+	var who []*System
+	for _, s := range family {
+		if o, ok := s.off(); ok && slices.Contains(s.named, s.componentOf(o.limit)) {
+			offs, who = append(offs, o), append(who, s)
 		}
 	}
-	return s, nil
+	for _, s := range who {
+		s.offs = offs
+	}
 }
 
-// as is what s would have been measured to sustain if the model were off there by what it is off where the limit
-// of the changed model limits, by how much that is more than CPU allows, 1 if it is not, and the variants
-// that say so. What is not changed is what was measured.
-func (s *System) as(changed queueing.Model) (measured *stats.Interval, over float64, from []string) {
+// correction is what corrects predictions of a changed system.
+type correction struct {
+	measured *stats.Interval // what the variant would have been measured to sustain; nil if nothing was measured
+	over     float64         // by how much that is more than CPU allows, 1 if it is not
+	from     []string        // the variants that say so
+}
+
+// as corrects by what the model is off in the variants that are limited by what limits a changed model: by the median of the
+// logarithms. What is not changed is what was measured. The interval is as wide as the widest of theirs.
+func (s *System) as(changed queueing.Model) correction {
 	own, ok := s.off()
 	if !ok {
-		return s.Measured, 1, nil
+		return correction{s.Measured, 1, nil}
 	}
-	offs := slices.DeleteFunc(slices.Clone(s.offs), func(o off) bool { return o.limit != bottleneck(changed) })
-	if len(offs) == 0 || slices.Equal(changed.Stations, s.Model.Stations) {
+	if slices.Equal(changed.Stations, s.Model.Stations) {
+		return median(own, []off{own})
+	}
+	return s.limitedBy(bottleneck(changed), own)
+}
+
+// limitedBy is as of a changed model that the station limits.
+func (s *System) limitedBy(station string, own off) correction {
+	offs := slices.DeleteFunc(slices.Clone(s.offs), func(o off) bool { return o.limit != station })
+	if len(offs) == 0 {
 		offs = []off{own}
 	}
-	var model, bound float64
+	return median(own, offs)
+}
+
+// base is the capacity without the changes, corrected as with them: what the prediction is a multiple of.
+func (s *System) base(changed queueing.Model) *float64 {
+	own, ok := s.off()
+	if !ok {
+		return nil
+	}
+	x := s.Measured.Value
+	if !slices.Equal(changed.Stations, s.Model.Stations) {
+		x = s.limitedBy(own.limit, own).measured.Value
+	}
+	return &x
+}
+
+func median(own off, offs []off) correction {
+	var models, bounds []float64
+	var from []string
 	for _, o := range offs {
-		model, bound = model+math.Log(o.model), bound+math.Log(o.bound)
+		models, bounds = append(models, math.Log(o.model)), append(bounds, math.Log(o.bound))
 		from = append(from, o.variant)
 	}
-	n := float64(len(offs))
-	by := math.Exp(model/n) / own.model
-	m := *s.Measured
+	m := slices.MaxFunc(offs, func(a, b off) int { return cmp.Compare(wide(a.measured), wide(b.measured)) }).measured
+	by := math.Exp(stats.Median(models).Value) / own.model * own.measured.Value / m.Value
 	m.Value, m.Low, m.High = by*m.Value, by*m.Low, by*m.High
-	return &m, max(1, math.Exp(bound/n)), from
+	return correction{&m, max(1, math.Exp(stats.Median(bounds).Value)), from}
+}
+
+// wide is the ratio of an interval's ends, 1 if it has none.
+func wide(e stats.Interval) float64 {
+	if e.Confidence == 0 || !(e.Low > 0) {
+		return 1
+	}
+	return e.High / e.Low
 }
 
 // bottleneck is the station with the lowest bound.

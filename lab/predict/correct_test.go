@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"loadstone/lab/verdict"
 )
 
 // A model that is off by one factor where the api limits and by another where the lb does is corrected
@@ -19,31 +21,60 @@ func TestCorrectionIsOfWhatLimits(t *testing.T) {
 	scale(&res.Variants[1], 0.9)
 	scale(&res.Variants[2], 0.8)
 	s := of(t, res, "v")
-	mean := math.Sqrt(1.1 * 0.9)
+	middle := math.Sqrt(1.1 * 0.9)
 	for set, want := range map[string]struct {
-		by   float64 // what is predicted without the scales
-		from []string
+		by, factor float64 // relative to what is predicted without the scales
+		from       []string
+		says       string
 	}{
-		"api.cpus=0.15": {mean, []string{"v", "v-wide"}},
-		"lb.cpus=0.3":   {mean, []string{"v", "v-wide"}},
-		"lb.cpus=0.01":  {0.8, []string{"v-lb"}},
-		"":              {1.1, []string{"v"}},
+		"api.cpus=0.15": {middle, 1, []string{"v", "v-wide"}, "is off in v, v-wide\n"},
+		"lb.cpus=0.3":   {middle, 1, []string{"v", "v-wide"}, " as corrected), so ×1.00\n"},
+		"lb.cpus=0.01":  {0.8, 0.8 / middle, []string{"v-lb"}, "is off in v-lb\n"},
+		"":              {1.1, 1, []string{"v"}, "without the changes, so ×1.00\n"},
 	} {
 		var sets []string
 		if set != "" {
 			sets = append(sets, set)
 		}
 		got, was := ask(t, s, sets...), ask(t, plain, sets...)
-		if by := got.Capacity.Value / was.Capacity.Value; math.Abs(by/want.by-1) > 0.01 || !slices.Equal(got.CorrectedBy, want.from) {
+		if by := got.Capacity.Value / was.Capacity.Value; math.Abs(by/want.by-1) > 0.02 || !slices.Equal(got.CorrectedBy, want.from) {
 			t.Errorf("%q: ×%.3f, corrected by %v; want ×%.3f by %v", set, by, got.CorrectedBy, want.by, want.from)
+		}
+		if by := got.Capacity.Value / *got.Base / (was.Capacity.Value / *was.Base); math.Abs(by/want.factor-1) > 0.02 {
+			t.Errorf("%q: the factor is ×%.3f of what it is without the scales, want ×%.3f", set, by, want.factor)
 		}
 		var text strings.Builder
 		if err := Text(&text, got); err != nil {
 			t.Fatal(err)
 		}
-		if says := "is off where api CPU limits: in v, v-wide\n"; strings.Contains(text.String(), says) != (len(want.from) == 2) {
-			t.Errorf("%q: %q is in\n%s", set, says, text.String())
+		if !strings.Contains(text.String(), want.says) {
+			t.Errorf("%q: %q is not in\n%s", set, want.says, text.String())
 		}
+	}
+}
+
+// One variant of three that is far off does not move the others, and its interval is not lost.
+func TestCorrectionIsTheMedian(t *testing.T) {
+	t.Parallel()
+	res := shares(t, 0, []string{"v"}, 0.1, 0.2, 0.4)
+	was := ask(t, of(t, res, "v-0.2"), "api.cpus=0.3").Capacity.Value
+	scale(&res.Variants[0], 0.4)
+	if got := ask(t, of(t, res, "v-0.2"), "api.cpus=0.3").Capacity.Value; math.Abs(got/was-1) > 0.03 {
+		t.Errorf("%.0f predicted, %.0f before one of three was off", got, was)
+	}
+}
+
+// A capacity above what CPU allows is kept as it was in all of a family.
+func TestBoundIsOfTheFamily(t *testing.T) {
+	t.Parallel()
+	res := shares(t, 0, []string{"v"}, 0.1, 0.2, 0.4)
+	was := ask(t, of(t, res, "v-0.1"), "api.cpus=0.3")
+	for i := range res.Variants {
+		scale(&res.Variants[i], []float64{1, 1.2, 1.2}[i])
+	}
+	got := ask(t, of(t, res, "v-0.1"), "api.cpus=0.3").Capacity.Value
+	if want := 1.2 * was.Capacity.Value; math.Abs(got/want-1) > 0.03 {
+		t.Errorf("%.0f predicted, want a fifth more than %.0f as in most of the family", got, was.Capacity.Value)
 	}
 }
 
@@ -59,5 +90,10 @@ func TestWhatIsNotModelledCorrectsNothing(t *testing.T) {
 	}
 	if a := ask(t, of(t, res, "v-0.115"), "api.cpus=0.2"); !slices.Equal(a.CorrectedBy, []string{"v-0.115"}) {
 		t.Errorf("corrected by %v, want by itself", a.CorrectedBy)
+	}
+	undecided := shares(t, 0, []string{"v"}, 0.1, 0.115, 0.13)
+	undecided.Variants[1].Verdict = verdict.Verdict{Status: verdict.Undecided}
+	if a := ask(t, of(t, undecided, "v-0.1"), "api.cpus=0.2"); !slices.Equal(a.CorrectedBy, []string{"v-0.1", "v-0.13"}) {
+		t.Errorf("corrected by %v, one of which has no verdict", a.CorrectedBy)
 	}
 }

@@ -61,16 +61,20 @@ func modelError(r *result.Result, name string) (e queueing.ModelError, compared 
 // other; none where that cannot be told of all.
 func between(r *result.Result, family []*System) (squares []float64) {
 	for _, to := range family {
+		// Without those that are the same system again, too.
 		others := *r
-		others.Variants = slices.DeleteFunc(slices.Clone(r.Variants), func(v result.Variant) bool { return v.Name == to.Variant })
-		for _, from := range family {
-			if from == to {
-				continue
-			}
-			s, err := corrected(&others, from.Run, from.Variant)
-			if err != nil {
-				return nil
-			}
+		others.Variants = slices.DeleteFunc(slices.Clone(r.Variants), func(v result.Variant) bool {
+			return v.Name == to.Variant || !slices.ContainsFunc(family, func(s *System) bool { return s.Variant == v.Name })
+		})
+		if len(others.Variants) == 0 {
+			return nil
+		}
+		_, known, err := kin(&others, to.Run, &others.Variants[0])
+		if err != nil || len(known) != len(family)-1 {
+			return nil
+		}
+		correct(known)
+		for _, s := range known {
 			x, ok := s.like(to)
 			if !ok {
 				return nil
@@ -104,12 +108,12 @@ func (s *System) like(o *System) (x float64, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	measured, over, _ := s.as(changed)
-	p, err := queueing.Predict(s.certain(), queueing.Question{Changes: cs, Objective: s.Objective, Measured: &stats.Interval{Value: measured.Value}})
+	c := s.as(changed)
+	p, err := queueing.Predict(s.certain(), queueing.Question{Changes: cs, Objective: s.Objective, Measured: &stats.Interval{Value: c.measured.Value}})
 	if err != nil || !(p.Capacity.Value > 0) {
 		return 0, false
 	}
-	return min(p.Capacity.Value, p.Limit.Bound*over), true // as Ask does
+	return min(p.Capacity.Value, p.Limit.Bound*c.over), true // as Ask does
 }
 
 // unmodelled are the limits of a variant that are known and not in the model.

@@ -62,6 +62,7 @@ type System struct {
 	component             map[string]string  // by station of a pool
 	oneThread             map[string]float64 // by component: the share of its CPU that one thread used
 	compared              []string           // families of variants that Error is from
+	named                 []string           // components that the verdict names
 	offs                  []off              // of the variants that differ in sizes alone
 	tooFew                string             // says that trials are too few for an interval; empty if they are not
 }
@@ -69,9 +70,21 @@ type System struct {
 // Of makes a model of one of a run's variants, of the first if variant is
 // empty. What cannot be predicted from is an error of one sentence.
 func Of(r *result.Result, name, variant string) (*System, error) {
-	s, err := corrected(r, name, variant)
+	s, err := model(r, name, variant)
 	if err != nil {
 		return nil, err
+	}
+	v, err := find(r, variant)
+	if err != nil {
+		return nil, err
+	}
+	_, family, err := kin(r, name, v)
+	if err != nil {
+		return nil, err
+	}
+	if len(family) > 0 && family[0].Variant == v.Name { // else what limits it is not in the model
+		s = family[0]
+		correct(family)
 	}
 	s.Error, s.compared = modelError(r, name)
 	return s, nil
@@ -279,6 +292,9 @@ func (s *System) addVerdict(v *result.Variant) {
 		return
 	}
 	equally := ""
+	for _, l := range v.Verdict.Limits() {
+		s.named = append(s.named, l.Component)
+	}
 	if v.Verdict.Status == verdict.Tied {
 		equally = "equally "
 	}

@@ -408,7 +408,7 @@ func TestTheNextLimitIsComparable(t *testing.T) {
 			Capacity: stats.Interval{Value: 641}, Factor: 0.741, Sure: 0.885,
 			Limit: queueing.Limit{Station: "gateway", Bound: 887, Capacity: 641}, Next: &queueing.Limit{Station: "planner", Bound: 1030, Capacity: 756},
 		},
-		CorrectedBy: []string{"v"}, Before: queueing.Limit{Station: "planner"}, system: &System{},
+		CorrectedBy: []string{"v"}, Base: new(494.0), Before: queueing.Limit{Station: "planner"}, system: &System{},
 	}
 	var text bytes.Buffer
 	if err := Text(&text, a); err != nil {
@@ -417,7 +417,7 @@ func TestTheNextLimitIsComparable(t *testing.T) {
 	for _, want := range []string{
 		"limit      gateway CPU, at about 641 req/s (its bound is 887), in 88.5 % of the draws from the demands' intervals; before it was planner CPU\n",
 		"next       planner CPU, at about 756 req/s (its bound is 1,030)\n",
-		"corrected  ×0.741, because the model says 667 req/s where that was measured\n",
+		"corrected  ×0.741, by what the model is off in v\n",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())

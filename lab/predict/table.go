@@ -37,8 +37,8 @@ func (s *Several) table() *term.Table {
 	t := term.NewTable(2, strings.Repeat("l", len(heads)), heads...)
 	for i, a := range s.Predictions {
 		factor, next := format.Missing, format.Missing
-		if a.Measured != nil {
-			factor = "×" + format.Measured(a.Capacity.Value/a.Measured.Value)
+		if a.Base != nil {
+			factor = "×" + format.Measured(a.Capacity.Value / *a.Base)
 		}
 		if a.Next != nil {
 			next = fmt.Sprintf("%s, %s", a.Next.Station, format.Measured(a.Next.Capacity))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 
 	"loadstone/lab/format"
@@ -42,13 +41,13 @@ func Text(w io.Writer, a *Answer) error {
 
 func (a *Answer) capacity(b *strings.Builder) {
 	fmt.Fprintf(b, "predicted  %s %s\n", estimated(a.Capacity), a.Unit)
-	if a.Measured != nil {
-		fmt.Fprintf(b, "measured   %s %s without the changes, so ×%s\n", estimated(*a.Measured), a.Unit, format.Measured(a.Capacity.Value/a.Measured.Value))
-		if slices.Equal(a.CorrectedBy, []string{a.Variant}) {
-			fmt.Fprintf(b, "corrected  ×%s, because the model says %s %s where that was measured\n", format.Measured(a.Factor), format.Measured(a.Measured.Value/a.Factor), a.Unit)
-		} else {
-			fmt.Fprintf(b, "corrected  ×%s, by which the model is off where %s limits: in %s\n", format.Measured(a.Factor), a.system.resource(a.Limit.Station), strings.Join(a.CorrectedBy, ", "))
+	if a.Measured != nil && a.Base != nil {
+		base := ""
+		if *a.Base != a.Measured.Value {
+			base = fmt.Sprintf(" (%s as corrected)", format.Measured(*a.Base))
 		}
+		fmt.Fprintf(b, "measured   %s %s without the changes%s, so ×%s\n", estimated(*a.Measured), a.Unit, base, format.Measured(a.Capacity.Value / *a.Base))
+		fmt.Fprintf(b, "corrected  ×%s, by what the model is off in %s\n", format.Measured(a.Factor), strings.Join(a.CorrectedBy, ", "))
 	}
 	fmt.Fprintf(b, "limit      %s", a.limiting(&a.Limit))
 	if a.Sure < 0.995 {
@@ -101,7 +100,7 @@ func (a *Answer) closed(b *strings.Builder) {
 	fmt.Fprintf(b, "  bounds %s to %s %s; queueing begins at about %s users\n",
 		format.Measured(c.Bounds.Low), format.Measured(c.Bounds.High), a.Unit, format.Measured(math.Ceil(c.Bounds.Knee)))
 	if a.Measured != nil && (a.Factor < 0.95 || a.Factor > 1.05) && c.Throughput > 0.7*a.Limit.Bound {
-		fmt.Fprintf(b, "  near the limit expect ×%s of that, as where it was measured\n", format.Measured(a.Factor))
+		fmt.Fprintf(b, "  near the limit expect ×%s of that, as where it was corrected\n", format.Measured(a.Factor))
 	}
 }
 

@@ -97,7 +97,7 @@ type Prediction struct {
 	// Next would limit if Limit did not: its Capacity is what the system would
 	// sustain then. It is nil if nothing else would.
 	Next *Limit `json:"next,omitempty"`
-	// Factor is what the model was off where it was measured; 1 without Measured.
+	// Factor is Measured relative to the model without changes; 1 without Measured.
 	Factor   float64  `json:"factor"`
 	Warnings []string `json:"warnings,omitempty"`
 }
