@@ -84,7 +84,7 @@ func TestBodiesArriveAsTheyAreMeant(t *testing.T) {
 			return load.Step{Name: path, Request: r}
 		}
 		r, _ := mustRun(t, load.Plan{
-			Targets: []string{s.URL}, Seed: 1, Timeout: 5 * time.Second, Protocol: protocol,
+			Targets: []string{s.URL}, Seed: 1, Timeout: time.Minute, Protocol: protocol,
 			Scenarios: []load.Scenario{{
 				Name: "bodies", Executor: load.SharedIterations, VUs: 1, Iterations: 2, Duration: 2 * time.Minute, GracefulStop: time.Second,
 				Feed: map[string]feed.Feed{"name": {CSV: &feed.File{Path: csv}}},

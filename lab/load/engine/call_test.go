@@ -98,9 +98,9 @@ func calls(address string) load.Plan {
 	one.Checks = []load.Check{{Name: "not serving", JSON: "status", Equals: &notServing}}
 	none.ExpectedStatuses = []int{404}
 	return load.Plan{
-		Targets: []string{"http://" + address}, Seed: 1, Timeout: 10 * time.Second, Protocol: load.HTTP2,
+		Targets: []string{"http://" + address}, Seed: 1, Timeout: time.Minute, Protocol: load.HTTP2,
 		Scenarios: []load.Scenario{{
-			Name: "c", Executor: load.SharedIterations, VUs: 2, Iterations: 6, Duration: 20 * time.Second, GracefulStop: time.Second,
+			Name: "c", Executor: load.SharedIterations, VUs: 2, Iterations: 6, Duration: 2 * time.Minute, GracefulStop: time.Second,
 			Feed:  map[string]feed.Feed{"n": {Sequential: &[2]int64{1, 6}}, "name": {JSONL: &feed.File{Path: "", Column: "name"}}},
 			Steps: []load.Step{all, one, none},
 		}},
@@ -233,7 +233,7 @@ func TestCallsOfOthers(t *testing.T) {
 	}
 	for status, want := range map[int]string{http.StatusBadGateway: "", http.StatusOK: "it is not gRPC"} {
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("TE") != "trailers" || r.Header.Get("Grpc-Timeout") != "10000000u" || r.Header.Get("Content-Type") != "application/grpc" {
+			if r.Header.Get("TE") != "trailers" || r.Header.Get("Grpc-Timeout") != "60000000u" || r.Header.Get("Content-Type") != "application/grpc" {
 				t.Errorf("asked with the header %v", r.Header)
 			}
 			w.WriteHeader(status)

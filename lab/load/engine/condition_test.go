@@ -68,7 +68,7 @@ func TestConditions(t *testing.T) {
 	for _, executor := range []string{load.SharedIterations, load.ConstantArrivalRate} {
 		s := openCounted(t)
 		scenario := load.Scenario{
-			Name: "c", Executor: executor, VUs: 2, Iterations: iterations, Duration: 20 * time.Second, GracefulStop: 5 * time.Second,
+			Name: "c", Executor: executor, VUs: 2, Iterations: iterations, Duration: 2 * time.Minute, GracefulStop: 5 * time.Second,
 			Feed: map[string]feed.Feed{"user": {CSV: &feed.File{Path: csv}}},
 			Steps: []load.Step{
 				list, getStep("admin", "/admin/{user.name}"), getStep("both", "/both"), getStep("not-admin", "/guest/{user.name}"), getStep("never", "/never"), getStep("end", "/end"),
@@ -84,7 +84,7 @@ func TestConditions(t *testing.T) {
 			scenario.Duration, scenario.Rate, scenario.Arrivals = time.Second, iterations, load.Uniform
 			scenario.PreAllocatedVUs, scenario.MaxVUs = 4, 100
 		}
-		r, _ := mustRun(t, load.Plan{Targets: []string{s.URL}, Seed: 1, Timeout: 10 * time.Second, Scenarios: []load.Scenario{scenario}})
+		r, _ := mustRun(t, load.Plan{Targets: []string{s.URL}, Seed: 1, Timeout: time.Minute, Scenarios: []load.Scenario{scenario}})
 		if r.Iterations != iterations || r.Failed > 0 {
 			t.Fatalf("%s: %d iterations, %d failed, %v; want %d and none", executor, r.Iterations, r.Failed, r.Errors, iterations)
 		}
@@ -103,8 +103,8 @@ func TestConditions(t *testing.T) {
 func TestWhileIsBounded(t *testing.T) {
 	t.Parallel()
 	s := openCounted(t)
-	r, _ := mustRun(t, load.Plan{Targets: []string{s.URL}, Seed: 1, Timeout: 10 * time.Second, Scenarios: []load.Scenario{{
-		Name: "c", Executor: load.PerVUIterations, VUs: 1, Iterations: 2, Duration: 20 * time.Second, GracefulStop: time.Second,
+	r, _ := mustRun(t, load.Plan{Targets: []string{s.URL}, Seed: 1, Timeout: time.Minute, Scenarios: []load.Scenario{{
+		Name: "c", Executor: load.PerVUIterations, VUs: 1, Iterations: 2, Duration: 2 * time.Minute, GracefulStop: time.Second,
 		Feed:  map[string]feed.Feed{"id": {Uniform: &[2]int64{1, 1}}},
 		Steps: []load.Step{getStep("a", "/a")},
 		Flow:  []load.Part{{Repeat: 7, While: []load.Condition{{Value: "id", Is: []string{"1"}}}, Parts: []load.Part{{Step: 0}}}},
@@ -120,8 +120,8 @@ func TestIterationsWithNothingToDo(t *testing.T) {
 	t.Parallel()
 	s := openCounted(t)
 	for _, parallel := range []int{0, 2} {
-		plan := load.Plan{Targets: []string{s.URL}, Seed: 1, Timeout: 10 * time.Second, Scenarios: []load.Scenario{{
-			Name: "c", Executor: load.ConstantVUs, VUs: 3, Duration: 300 * time.Millisecond, GracefulStop: time.Second,
+		plan := load.Plan{Targets: []string{s.URL}, Seed: 1, Timeout: time.Minute, Scenarios: []load.Scenario{{
+			Name: "c", Executor: load.ConstantVUs, VUs: 3, Duration: 300 * time.Millisecond, GracefulStop: time.Minute,
 			Feed:  map[string]feed.Feed{"id": {Uniform: &[2]int64{1, 1}}},
 			Steps: []load.Step{getStep("a", "/a"), getStep("b", "/b")},
 			Flow: []load.Part{{Parallel: parallel, Repeat: 1, Parts: []load.Part{

@@ -38,7 +38,7 @@ func TestRefusalsAreQuoted(t *testing.T) {
 		s.Start()
 		t.Cleanup(s.Close)
 		plan := load.Plan{
-			Targets: []string{s.URL}, Seed: 1, Timeout: 5 * time.Second, Protocol: protocol, Explain: true,
+			Targets: []string{s.URL}, Seed: 1, Timeout: time.Minute, Protocol: protocol, Explain: true,
 			Scenarios: []load.Scenario{{
 				Name: "get", Executor: load.SharedIterations, VUs: 1, Iterations: 3, Duration: time.Minute, GracefulStop: time.Second,
 				Steps: []load.Step{

@@ -75,9 +75,9 @@ func (s *shop) note(count *int, what string) {
 func shopping(url string) load.Plan {
 	seven := "7"
 	return load.Plan{
-		Targets: []string{url}, Seed: 1, Timeout: 5 * time.Second,
+		Targets: []string{url}, Seed: 1, Timeout: time.Minute,
 		Scenarios: []load.Scenario{{
-			Name: "shop", Executor: load.SharedIterations, VUs: 3, Iterations: 20, Duration: 2 * time.Minute, GracefulStop: time.Second,
+			Name: "shop", Executor: load.SharedIterations, VUs: 3, Iterations: 20, Duration: 2 * time.Minute, GracefulStop: time.Minute,
 			Feed: map[string]feed.Feed{"pin": {Sequential: &[2]int64{1, 1000}}},
 			Steps: []load.Step{
 				{

@@ -11,13 +11,16 @@ import (
 	"loadstone/lab/load"
 )
 
+// patience bounds what a plan of a test waits for: longer than a machine stands still on which everything else is tested, too.
+const patience = 30 * time.Second
+
 // OpenPlan is a plan of one open scenario.
 func OpenPlan(url string, rate float64, d time.Duration, users int) load.Plan {
 	return load.Plan{
-		Targets: []string{url}, Seed: 1, Timeout: 10 * time.Second,
+		Targets: []string{url}, Seed: 1, Timeout: patience,
 		Scenarios: []load.Scenario{{
 			Name: "open", Executor: load.ConstantArrivalRate, Rate: rate, Duration: d, Arrivals: load.Poisson,
-			PreAllocatedVUs: 1, MaxVUs: users, GracefulStop: 5 * time.Second, Steps: []load.Step{{Request: load.Request{Method: "GET", Path: "/"}}},
+			PreAllocatedVUs: 1, MaxVUs: users, GracefulStop: patience, Steps: []load.Step{{Request: load.Request{Method: "GET", Path: "/"}}},
 		}},
 	}
 }
@@ -25,9 +28,9 @@ func OpenPlan(url string, rate float64, d time.Duration, users int) load.Plan {
 // ClosedPlan is a plan of one closed scenario.
 func ClosedPlan(url string, users int, d time.Duration) load.Plan {
 	return load.Plan{
-		Targets: []string{url}, Seed: 1, Timeout: 10 * time.Second,
+		Targets: []string{url}, Seed: 1, Timeout: patience,
 		Scenarios: []load.Scenario{{
-			Name: "closed", Executor: load.ConstantVUs, VUs: users, Duration: d, GracefulStop: 5 * time.Second, Steps: []load.Step{{Request: load.Request{Method: "GET", Path: "/"}}},
+			Name: "closed", Executor: load.ConstantVUs, VUs: users, Duration: d, GracefulStop: patience, Steps: []load.Step{{Request: load.Request{Method: "GET", Path: "/"}}},
 		}},
 	}
 }
