@@ -108,7 +108,7 @@ func (s *System) Ask(q Question) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Prediction, a.CorrectedBy, a.Base = *p, by.from, s.base(changed)
+	a.Prediction, a.CorrectedBy, a.Base = *p, by.from, by.base
 	a.clamp(s.Model, by.over)
 	a.Warnings = append(slices.Clone(s.Warnings), p.Warnings...)
 	if s.tooFew != "" && a.Error == nil {

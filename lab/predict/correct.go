@@ -66,7 +66,8 @@ func correct(family []*System) {
 // correction is what corrects predictions of a changed system.
 type correction struct {
 	measured *stats.Interval // what the variant would have been measured to sustain; nil if nothing was measured
-	over     float64         // by how much that is more than CPU allows, 1 if it is not
+	base     *float64        // its capacity without the changes, corrected likewise: what is predicted is a multiple of it
+	over     float64         // by how much measured is more than CPU allows, 1 if it is not
 	from     []string        // the variants that say so
 }
 
@@ -75,37 +76,29 @@ type correction struct {
 func (s *System) as(changed queueing.Model) correction {
 	own, ok := s.off()
 	if !ok {
-		return correction{s.Measured, 1, nil}
+		return correction{measured: s.Measured, over: 1}
 	}
 	if slices.Equal(changed.Stations, s.Model.Stations) {
-		return median(own, []off{own})
+		c := combined(own, []off{own})
+		c.base = &own.measured.Value
+		return c
 	}
-	return s.limitedBy(bottleneck(changed), own)
+	c := s.limitedBy(changed.Bottleneck().Name, own)
+	c.base = &s.limitedBy(own.limit, own).measured.Value
+	return c
 }
 
-// limitedBy is as of a changed model that the station limits.
+// limitedBy is what corrects a model that the station limits.
 func (s *System) limitedBy(station string, own off) correction {
 	offs := slices.DeleteFunc(slices.Clone(s.offs), func(o off) bool { return o.limit != station })
 	if len(offs) == 0 {
 		offs = []off{own}
 	}
-	return median(own, offs)
+	return combined(own, offs)
 }
 
-// base is the capacity without the changes, corrected as with them: what the prediction is a multiple of.
-func (s *System) base(changed queueing.Model) *float64 {
-	own, ok := s.off()
-	if !ok {
-		return nil
-	}
-	x := s.Measured.Value
-	if !slices.Equal(changed.Stations, s.Model.Stations) {
-		x = s.limitedBy(own.limit, own).measured.Value
-	}
-	return &x
-}
-
-func median(own off, offs []off) correction {
+// combined corrects by the median of what variants are off.
+func combined(own off, offs []off) correction {
 	var models, bounds []float64
 	var from []string
 	for _, o := range offs {
@@ -115,7 +108,7 @@ func median(own off, offs []off) correction {
 	m := slices.MaxFunc(offs, func(a, b off) int { return cmp.Compare(wide(a.measured), wide(b.measured)) }).measured
 	by := math.Exp(stats.Median(models).Value) / own.model * own.measured.Value / m.Value
 	m.Value, m.Low, m.High = by*m.Value, by*m.Low, by*m.High
-	return correction{&m, max(1, math.Exp(stats.Median(bounds).Value)), from}
+	return correction{measured: &m, over: max(1, math.Exp(stats.Median(bounds).Value)), from: from}
 }
 
 // wide is the ratio of an interval's ends, 1 if it has none.
@@ -124,9 +117,4 @@ func wide(e stats.Interval) float64 {
 		return 1
 	}
 	return e.High / e.Low
-}
-
-// bottleneck is the station with the lowest bound.
-func bottleneck(m queueing.Model) string {
-	return slices.MinFunc(m.Stations, func(a, b queueing.Station) int { return cmp.Compare(a.Bound(), b.Bound()) }).Name
 }

@@ -70,21 +70,16 @@ type System struct {
 // Of makes a model of one of a run's variants, of the first if variant is
 // empty. What cannot be predicted from is an error of one sentence.
 func Of(r *result.Result, name, variant string) (*System, error) {
-	s, err := model(r, name, variant)
-	if err != nil {
-		return nil, err
-	}
 	v, err := find(r, variant)
 	if err != nil {
 		return nil, err
 	}
-	_, family, err := kin(r, name, v)
-	if err != nil {
-		return nil, err
-	}
-	if len(family) > 0 && family[0].Variant == v.Name { // else what limits it is not in the model
+	var s *System
+	if _, family, err := kin(r, name, v); err == nil && len(family) > 0 && family[0].Variant == v.Name {
 		s = family[0]
 		correct(family)
+	} else if s, err = model(r, name, v.Name); err != nil { // or what limits it is not in the model
+		return nil, err
 	}
 	s.Error, s.compared = modelError(r, name)
 	return s, nil
@@ -291,10 +286,10 @@ func (s *System) addVerdict(v *result.Variant) {
 		warn("the verdict of the run is %q: what limited it may not be in the model, which has only CPU and pools", v.Verdict.Status)
 		return
 	}
-	equally := ""
 	for _, l := range v.Verdict.Limits() {
 		s.named = append(s.named, l.Component)
 	}
+	equally := ""
 	if v.Verdict.Status == verdict.Tied {
 		equally = "equally "
 	}

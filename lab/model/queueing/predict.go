@@ -1,6 +1,7 @@
 package queueing
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -210,15 +211,16 @@ func (m Model) capacity(o Objective) (float64, error) {
 	return low, nil
 }
 
-// limit is the station with the lowest bound.
+// Bottleneck is the station with the lowest bound, of a model that has any.
+func (m Model) Bottleneck() Station {
+	return slices.MinFunc(m.Stations, func(a, b Station) int { return cmp.Compare(a.Bound(), b.Bound()) })
+}
+
+// limit is the bottleneck at a rate.
 func (m Model) limit(rate float64) Limit {
-	l := Limit{Bound: math.Inf(1)}
-	for _, s := range m.Stations {
-		if b := s.Bound(); b < l.Bound {
-			l = Limit{Station: s.Name, Bound: b, Utilisation: rate / b}
-		}
-	}
-	return l
+	s := m.Bottleneck()
+	b := s.Bound()
+	return Limit{Station: s.Name, Bound: b, Utilisation: rate / b}
 }
 
 // next is what limits when the named station does not.
