@@ -168,7 +168,7 @@ func (t *Trial) Conclude() (capacity.Outcome, *Measure) {
 			return capacity.Outcome{Try: -1}, &t.Measures[i]
 		case Sweep:
 		default:
-			m.Lasted, m.Offered = m.Result.To.Sub(m.Result.From), m.Result.Offered
+			m.Saw(&m.Result)
 			tries, at = append(tries, m.Try), append(at, i)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"loadstone/lab/load"
 )
 
 // Tries waver: the same rate holds once and does not another time. What is assumed of how
@@ -14,7 +16,7 @@ import (
 const (
 	// wavers is that of a try of waverTime, from one moment of the machine to the next. Of others
 	// it goes with the root of the time.
-	wavers    = 0.03
+	wavers    = 0.045
 	waverTime = 2200 * time.Millisecond
 	// byChance is the variance of a try of one request, by how long each takes. Of others it
 	// goes with the number of requests.
@@ -23,6 +25,30 @@ const (
 	// that stood still.
 	lapse = 0.01
 )
+
+// Saw has the try know what r, which was measured in it, says of the edge beside whether the rate
+// was held.
+func (t *Try) Saw(r *load.Result) {
+	t.Lasted, t.Offered, t.Completed = r.To.Sub(r.From), r.Offered, 0
+	if t.Unit == "" && !t.GeneratorLimited {
+		t.Completed = completed(t.Rate, r)
+	}
+}
+
+// completed is how many iterations a second were done of a rate at which a backlog grew. It is 0
+// where none did; where requests failed or were dropped, which is not what they take; and far
+// above, where a system may do less than near its edge, or has hardly begun.
+func completed(rate float64, r *load.Result) float64 {
+	lost := max(float64(r.Failed), float64(r.Dropped)) > droppedLimit*float64(r.Requests)
+	if lost || !r.InFlight.Growing(rate) && !backlogGrew(r) {
+		return 0
+	}
+	done := float64(r.IterationsInTime) / r.Seconds()
+	if done*wide < rate {
+		return 0
+	}
+	return done
+}
 
 // wavers is what is assumed of the try; where nothing is known of it, of one of its purpose at
 // the default budget.
@@ -45,11 +71,16 @@ func (t *Try) wavers() float64 {
 	return sd
 }
 
-// likelihood is that of the try's judgement if the edge is there.
+// likelihood is that of what the try said if the edge is there. Where a backlog grew, what was
+// completed says how far below the rate the edge is, and not only that it is below.
 func (t *Try) likelihood(edge float64) float64 {
 	holds := lapse/2 + (1-lapse)*distuv.UnitNormal.CDF((edge/t.Rate-1)/t.wavers())
-	if t.Held {
+	switch {
+	case t.Held:
 		return holds
+	case t.Completed > 0:
+		off := math.Log(edge/t.Completed) / t.wavers()
+		return lapse + (1-lapse)*math.Exp(-off*off/2)
 	}
 	return 1 - holds
 }

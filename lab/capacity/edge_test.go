@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/lab/load"
 	"loadstone/lab/stats"
 )
 
@@ -15,10 +16,15 @@ func TestEdge(t *testing.T) {
 	held := func(r float64) Try { return Try{Purpose: Search, Rate: r, Held: true} }
 	lost := func(r float64) Try { return Try{Purpose: Search, Rate: r} }
 	as := func(p Purpose, t Try) Try { t.Purpose = p; return t }
+	grew := func(r, completed float64) Try { return Try{Purpose: Search, Rate: r, Completed: completed} }
 	for name, c := range map[string]struct {
 		history   []Try
 		low, high float64
 	}{
+		"what was completed":    {[]Try{held(900), grew(1100, 1000)}, 985, 1020},
+		"twice":                 {[]Try{held(900), grew(1200, 1040), grew(1100, 960)}, 985, 1015},
+		"a stall":               {[]Try{held(900), held(1000), grew(1100, 850), as(Confirm, held(1000))}, 1000, 1080},
+		"it held in the end":    {[]Try{held(900), grew(1000, 950), as(Confirm, held(1000)), lost(1100)}, 970, 1040},
 		"nothing tried":         {nil, 0, 0},
 		"nothing held":          {[]Try{lost(1000), lost(500)}, 0, 0},
 		"a lower bound":         {[]Try{held(1000), held(1100)}, 1100, 1100},
@@ -41,6 +47,38 @@ func TestEdge(t *testing.T) {
 	last := []Try{held(1000), lost(1050), as(Confirm, held(1000))}
 	if short, long := Conclude(append(last, as(Search, lost(1000)), held(950))).Edge, Conclude(append(last, as(Hold, lost(1000)), held(950))).Edge; long >= short {
 		t.Errorf("what did not last for a minute puts the edge at %.1f, a short attempt at %.1f; want it lower", long, short)
+	}
+}
+
+// What a backlog grew in is worth what was completed; not where requests failed, none grew, or the
+// rate was so far above that systems may do less, nor of what is not counted in iterations a second.
+func TestCompleted(t *testing.T) {
+	t.Parallel()
+	from := time.Now()
+	r := load.Result{
+		From: from, To: from.Add(2 * time.Second), Offered: 2000, Requests: 2000, IterationsInTime: 1800,
+		InFlight: load.Trend{Slope: 100, Low: 50, High: 150, Samples: 40},
+	}
+	for name, c := range map[string]struct {
+		try    Try
+		change func(r *load.Result)
+		want   float64
+	}{
+		"a backlog":             {Try{Rate: 1000}, func(*load.Result) {}, 900},
+		"none":                  {Try{Rate: 1000, Held: true}, func(r *load.Result) { r.InFlight.Slope, r.InFlight.Low = 0, -50 }, 0},
+		"it is not sure":        {Try{Rate: 1000}, func(r *load.Result) { r.InFlight.Low = -90 }, 900},
+		"it failed":             {Try{Rate: 1000}, func(r *load.Result) { r.Failed = 30 }, 0},
+		"it was dropped":        {Try{Rate: 1000}, func(r *load.Result) { r.Dropped = 30 }, 0},
+		"far above":             {Try{Rate: 1000}, func(r *load.Result) { r.IterationsInTime = 1400 }, 0},
+		"the generator limited": {Try{Rate: 1000, GeneratorLimited: true}, func(*load.Result) {}, 0},
+		"connections":           {Try{Rate: 1000, Unit: "connections"}, func(*load.Result) {}, 0},
+	} {
+		r := r
+		c.change(&r)
+		c.try.Saw(&r)
+		if c.try.Completed != c.want || c.try.Lasted != 2*time.Second || c.try.Offered != 2000 {
+			t.Errorf("%s: got %+v, want %g completed", name, c.try, c.want)
+		}
 	}
 }
 

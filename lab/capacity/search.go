@@ -97,9 +97,11 @@ type Try struct {
 	// messages to be judged: it says nothing about the system.
 	GeneratorLimited bool `json:"generator_limited,omitempty"`
 	// Lasted is how long was measured, and Offered how many requests began in it; 0 where that is
-	// not known. Who keeps a try keeps what was measured beside it.
-	Lasted  time.Duration `json:"-"`
-	Offered uint64        `json:"-"`
+	// not known. Completed is how many of what Rate counts were done in a second while a backlog
+	// grew; 0 where none did. Who keeps a try keeps what was measured beside it: see Saw.
+	Lasted    time.Duration `json:"-"`
+	Offered   uint64        `json:"-"`
+	Completed float64       `json:"-"`
 }
 
 // Outcome is what a history of tries amounts to.
@@ -416,7 +418,7 @@ func (c Config) search(rate float64, to reach, left time.Duration) (Step, bool) 
 		}
 	case near:
 	}
-	d = max(d, min(lasting(requests), c.Budget/4))
+	d = whole(max(d, min(lasting(requests), c.Budget/4)))
 	return Step{Purpose: Search, Rate: rate, Duration: d}, d+c.between() <= left
 }
 
@@ -430,18 +432,27 @@ func (c Config) confirm(history []Try, rate float64, left time.Duration) (Step, 
 	d := c.confirmTime()
 	if out := conclude(history); rate == out.Rate {
 		// What the neighbour does not need.
-		enough := time.Duration(float64(c.Enough) / rate * float64(time.Second))
+		enough := whole(time.Duration(float64(c.Enough) / rate * float64(time.Second)))
 		d = max(d, min(enough, left-2*c.between()-d))
 	}
-	d = min(d, left-c.between())
+	d = min(d, left-c.between()).Truncate(load.QuotaPeriod)
 	return Step{Purpose: Confirm, Rate: rate, Duration: d}, d >= c.searchTime()
+}
+
+// whole is as long or a little longer, in whole periods of CPU quotas. A container gets its CPU in
+// parts, one in each: where it may have a fifth of a core, 0.85 s have eight or nine of them by
+// chance, and what is completed varies by as much. See ADR 030.
+func whole(d time.Duration) time.Duration {
+	return (d + load.QuotaPeriod - 1).Truncate(load.QuotaPeriod)
 }
 
 // The shares of the budget that a try takes. A search try that narrows the
 // bracket is half as long as one that confirms: its errors are mended by those,
 // and what it saves pays for both ends to be confirmed. See ADR 003.
-func (c Config) searchTime() time.Duration  { return max(c.Budget/14, c.leastTime()) }
-func (c Config) confirmTime() time.Duration { return max(c.Budget*3/20, c.leastTime()) }
+func (c Config) searchTime() time.Duration { return max(c.Budget/14, c.leastTime()) }
+func (c Config) confirmTime() time.Duration {
+	return max(c.Budget*3/20, c.leastTime()).Truncate(load.QuotaPeriod)
+}
 
 // leastTime is that of a short try: at the default budget, and if a smaller one
 // affords it, just enough samples of the work in flight to see a trend.

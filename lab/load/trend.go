@@ -12,6 +12,10 @@ import (
 // SampleEvery is how often the work in flight is sampled for its Trend.
 const SampleEvery = 50 * time.Millisecond
 
+// QuotaPeriod is that of CPU quotas where nobody says otherwise: the 100 ms of Linux, Docker and
+// Kubernetes.
+const QuotaPeriod = 100 * time.Millisecond
+
 // The confidence of a published Trend, and of one that ends a load early,
 // which is looked at after every sample and so has many chances to err.
 const (
@@ -225,9 +229,12 @@ func shockWeight(w []float64, phi float64) float64 {
 // Overload says whether the samples so far are enough to end a load that
 // arrives at rate per second: half a second of samples, a backlog that has
 // grown by what arrives in 100 ms and by ten requests at least, and a slope
-// above 5 % of the rate and, at 99.9 % confidence, above nought.
+// above 5 % of the rate and, at 99.9 % confidence, above nought. It says so after whole
+// periods of CPU quotas only, so that what is completed until then is not more or less by one of
+// their parts.
 func (f *TrendFit) Overload(rate float64) bool {
-	if f.taken < MinSamples || f.t[len(f.t)-1]-f.t[0] < 0.5 || f.growth() < max(rate/10, minGrowth) {
+	const each = int(QuotaPeriod / SampleEvery)
+	if f.taken%each != 1 || f.taken < MinSamples || f.t[len(f.t)-1]-f.t[0] < 0.5 || f.growth() < max(rate/10, minGrowth) {
 		return false
 	}
 	t := f.Trend(StopConfidence)

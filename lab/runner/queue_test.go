@@ -38,6 +38,10 @@ type queue struct {
 	// wavers is the deviation of how long requests take from one half second to the next.
 	wavers float64
 	waves  []float64
+	// quota is the CPU time that it gets in each period of CPU quotas, one server working at a time; 0
+	// for as much as it likes.
+	quota time.Duration
+	spent quotaSpent
 	// within is an objective on p95; empty for none.
 	within string
 	// budget is the search's; 0 for the usual one.
@@ -52,12 +56,12 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 		time.Sleep(time.Duration(takes * 1e9))
 		return load.Result{Requests: 1, Status: map[int]uint64{200: 1}, Response: load.Latency{P50: takes * 1e3}}, nil
 	}
-	q.waves = nil
+	q.waves, q.spent = nil, quotaSpent{begins: q.random.Float64() * load.QuotaPeriod.Seconds()}
 	from, to := p.Warmup.Seconds(), s.Duration.Seconds()
 	r := load.Result{From: time.Now().Add(p.Warmup)}
 	times := load.NewHistogram()
 	free := make(moments, q.servers) // when each server is
-	var underWay []float64           // until when
+	var underWay, done []float64     // until when, and when
 	var fit load.TrendFit
 	sample, arrived, now, due, last := from, 0.0, 0.0, 0.0, 0.0
 	if q.pure {
@@ -89,7 +93,7 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 		}
 		ends, refused := now+turningAway, q.refuses && free[0].at > now
 		if !refused {
-			ends = max(free[0].at, now) + q.takes()*q.wave(now)
+			ends = q.worked(max(free[0].at, now), q.takes()*q.wave(now))
 			free.next(moment{at: ends})
 		}
 		last = max(last, ends)
@@ -101,9 +105,7 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 		default:
 			users.next(moment{at: ends})
 		}
-		if ends >= from && ends < to {
-			r.CompletedInTime, r.IterationsInTime = r.CompletedInTime+1, r.IterationsInTime+1
-		}
+		done = append(done, ends)
 		if now < from {
 			continue
 		}
@@ -113,6 +115,11 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 		}
 		if err := times.RecordValue(int64((ends - now) * 1e6)); err != nil {
 			return r, err
+		}
+	}
+	for _, ends := range done {
+		if ends >= from && ends < to { // which an overload may have brought forward
+			r.CompletedInTime, r.IterationsInTime = r.CompletedInTime+1, r.IterationsInTime+1
 		}
 	}
 	r.To = r.From.Add(time.Duration((to - from) * 1e9))
@@ -183,6 +190,44 @@ func (q *queue) wave(now float64) float64 {
 		return 1
 	}
 	return q.waves[int(2*now)]
+}
+
+// quotaSpent is how much of its quota a system has used in a period. One of them begins at begins, in
+// seconds, and that is the one so many after it.
+type quotaSpent struct{ begins, period, used float64 }
+
+// worked is when work is done that begins at from and takes so much of a CPU, in seconds.
+func (q *queue) worked(from, takes float64) float64 {
+	if q.quota == 0 {
+		return from + takes
+	}
+	each, s := load.QuotaPeriod.Seconds(), &q.spent
+	for {
+		if period := math.Floor((from - s.begins) / each); period > s.period || s.used == 0 {
+			s.period, s.used = period, 0
+		}
+		left := max(0, q.quota.Seconds()-s.used)
+		if takes <= left {
+			s.used += takes
+			return from + takes
+		}
+		s.used += left
+		takes, from = takes-left, s.begins+(s.period+1)*each+1e-9
+	}
+}
+
+// TestQuotasMakeTrialsDiffer: of a service that gets a sixth of a core in one part each tenth of a second,
+// edges differ by less than the rates that held, and by little more than those of one that gets as much
+// all the time.
+func TestQuotasMakeTrialsDiffer(t *testing.T) {
+	t.Parallel()
+	const edge, trials = 160, 160
+	parts := (&queue{servers: 1, service: time.Millisecond, quota: 16 * time.Millisecond, within: "p(95)<250", wavers: 0.03}).spread(t, edge, trials)
+	even := (&queue{servers: 1, within: "p(95)<250", wavers: 0.03}).spread(t, edge, trials)
+	t.Logf("edges %.1f %% apart and rates that held %.1f %%; without a quota %.1f and %.1f %%", 100*parts.apart, 100*parts.ratesApart, 100*even.apart, 100*even.ratesApart)
+	if parts.apart > 0.9*parts.ratesApart || parts.apart > 1.6*even.apart {
+		t.Errorf("%+v, without a quota %+v", parts, even)
+	}
 }
 
 // TestCapacityOfSlowSystems: from five to a thousand requests a second, of which each takes a
@@ -330,6 +375,7 @@ func TestStrataMakeTrialsAgree(t *testing.T) {
 // the mean, as shares, and how many found less than a fifth of the truth.
 type spread struct {
 	apart, off float64
+	ratesApart float64 // by which rates that held differ
 	lost       int
 }
 
@@ -348,7 +394,7 @@ func (q *queue) spread(t *testing.T, edge, trials int) (found spread) {
 			found.lost++
 		}
 	}
-	found.apart, found.off = stat.StdDev(edges, nil), stat.Mean(rates, nil)-1
+	found.apart, found.off, found.ratesApart = stat.StdDev(edges, nil), stat.Mean(rates, nil)-1, stat.StdDev(rates, nil)
 	return found
 }
 
