@@ -30,17 +30,21 @@ const (
 // was held.
 func (t *Try) Saw(r *load.Result) {
 	t.Lasted, t.Offered, t.Completed = r.To.Sub(r.From), r.Offered, 0
-	if t.Unit == "" && !t.GeneratorLimited {
+	if t.Unit == "" && !t.Held && !t.GeneratorLimited && t.Purpose != Hold {
 		t.Completed = completed(t.Rate, r)
 	}
 }
 
 // completed is how many iterations a second were done of a rate at which a backlog grew. It is 0
-// where none did; where requests failed or were dropped, which is not what they take; and far
-// above, where a system may do less than near its edge, or has hardly begun.
+// where none did; where requests failed or were dropped, which is not what they take; where
+// iterations have several requests, part of which are done of those that are not; where an overload
+// ended several generators at different times; and far above, where a system may do less than near
+// its edge, or has hardly begun. In a rate that is held for long what lasts is not what was done.
 func completed(rate float64, r *load.Result) float64 {
-	lost := max(float64(r.Failed), float64(r.Dropped)) > droppedLimit*float64(r.Requests)
-	if lost || !r.InFlight.Growing(rate) && !backlogGrew(r) {
+	grew := r.InFlight.Growing(rate) || backlogGrew(r)
+	lost := float64(r.Failed) > droppedLimit*float64(r.Requests) || float64(r.Dropped) > droppedLimit*float64(r.Offered)
+	cut := r.Aborted != "" && len(r.Parts) > 1
+	if !grew || lost || cut || len(r.Journeys) > 0 {
 		return 0
 	}
 	done := float64(r.IterationsInTime) / r.Seconds()
@@ -102,17 +106,29 @@ func edgeOf(out Outcome, history []Try) float64 {
 }
 
 // telling are the tries that say something of the edge: not those that the generator limited,
-// nor short ones that held a rate which did not last.
+// nor short ones that held a rate which did not last. What was completed counts below every rate
+// that was rejected for another reason than a backlog, as for its latency, and below every one
+// that did not last: there, completing more is not what is asked for.
 func telling(history []Try) []Try {
-	lasts := math.Inf(1)
+	lasts, met := math.Inf(1), math.Inf(1)
 	for _, t := range history {
-		if t.Purpose == Hold && !t.Held && !t.GeneratorLimited {
+		switch {
+		case t.Held || t.GeneratorLimited:
+		case t.Purpose == Hold:
 			lasts = min(lasts, t.Rate)
+		case t.Completed == 0:
+			met = min(met, t.Rate)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(history), func(t Try) bool {
+	said := slices.DeleteFunc(slices.Clone(history), func(t Try) bool {
 		return t.GeneratorLimited || t.Held && t.Purpose != Hold && t.Rate >= lasts
 	})
+	for i := range said {
+		if said[i].Completed >= min(lasts, met) {
+			said[i].Completed = 0
+		}
+	}
+	return said
 }
 
 // agree says whether the rejected rate was measured again, and no try contradicts another.

@@ -418,7 +418,7 @@ func (c Config) search(rate float64, to reach, left time.Duration) (Step, bool) 
 		}
 	case near:
 	}
-	d = whole(max(d, min(lasting(requests), c.Budget/4)))
+	d = Whole(max(d, min(lasting(requests), c.Budget/4)))
 	return Step{Purpose: Search, Rate: rate, Duration: d}, d+c.between() <= left
 }
 
@@ -432,17 +432,17 @@ func (c Config) confirm(history []Try, rate float64, left time.Duration) (Step, 
 	d := c.confirmTime()
 	if out := conclude(history); rate == out.Rate {
 		// What the neighbour does not need.
-		enough := whole(time.Duration(float64(c.Enough) / rate * float64(time.Second)))
+		enough := Whole(time.Duration(float64(c.Enough) / rate * float64(time.Second)))
 		d = max(d, min(enough, left-2*c.between()-d))
 	}
 	d = min(d, left-c.between()).Truncate(load.QuotaPeriod)
-	return Step{Purpose: Confirm, Rate: rate, Duration: d}, d >= c.searchTime()
+	return Step{Purpose: Confirm, Rate: rate, Duration: d}, d >= c.searchTime().Truncate(load.QuotaPeriod)
 }
 
-// whole is as long or a little longer, in whole periods of CPU quotas. A container gets its CPU in
+// Whole is as long or a little longer, in whole periods of CPU quotas. A container gets its CPU in
 // parts, one in each: where it may have a fifth of a core, 0.85 s have eight or nine of them by
 // chance, and what is completed varies by as much. See ADR 030.
-func whole(d time.Duration) time.Duration {
+func Whole(d time.Duration) time.Duration {
 	return (d + load.QuotaPeriod - 1).Truncate(load.QuotaPeriod)
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"loadstone/lab/load"
 )
 
 // system is a simulated one: it holds every rate up to capacity, judged with
@@ -37,6 +39,33 @@ func run(c Config, s *system, start float64) (history []Try, spent time.Duration
 
 func newSystem(capacity, noise float64) *system {
 	return &system{capacity: capacity, noise: noise, limit: math.Inf(1), rng: rand.New(rand.NewPCG(1, 2))}
+}
+
+// CPU quotas are given out once in each tenth of a second.
+func TestTriesLastWholePeriodsOfQuotas(t *testing.T) {
+	t.Parallel()
+	for _, budget := range []time.Duration{time.Second, 1500 * time.Millisecond, 2 * time.Second, 4 * time.Second, 11 * time.Second, 17300 * time.Millisecond} {
+		for _, rate := range []float64{3, 47, 210, 5000} {
+			cfg, s := DefaultConfig(), newSystem(rate, 0.03)
+			cfg.Budget, cfg.Enough = budget, 333
+			var history []Try
+			var spent time.Duration
+			for start := rate * 1.3; ; {
+				step, ok := cfg.Next(history, spent, start)
+				if !ok {
+					break
+				}
+				if step.Duration < load.QuotaPeriod || step.Duration%load.QuotaPeriod != 0 {
+					t.Fatalf("%v, %g a second: %+v does not last whole periods of %v", budget, rate, step, load.QuotaPeriod)
+				}
+				spent += step.Duration
+				history = append(history, s.try(step))
+			}
+			if budget >= 2*time.Second && !slices.ContainsFunc(history, func(t Try) bool { return t.Purpose == Confirm }) {
+				t.Errorf("%v, %g a second: nothing was confirmed in %+v", budget, rate, history)
+			}
+		}
+	}
 }
 
 func TestSearchFindsCapacity(t *testing.T) {

@@ -17,7 +17,7 @@ const SampleEvery = 50 * time.Millisecond
 const QuotaPeriod = 100 * time.Millisecond
 
 // The confidence of a published Trend, and of one that ends a load early,
-// which is looked at after every sample and so has many chances to err.
+// which is looked at again and again and so has many chances to err.
 const (
 	TrendConfidence = 0.95
 	StopConfidence  = 0.999
@@ -233,8 +233,11 @@ func shockWeight(w []float64, phi float64) float64 {
 // periods of CPU quotas only, so that what is completed until then is not more or less by one of
 // their parts.
 func (f *TrendFit) Overload(rate float64) bool {
-	const each = int(QuotaPeriod / SampleEvery)
-	if f.taken%each != 1 || f.taken < MinSamples || f.t[len(f.t)-1]-f.t[0] < 0.5 || f.growth() < max(rate/10, minGrowth) {
+	if f.taken < MinSamples || f.growth() < max(rate/10, minGrowth) {
+		return false
+	}
+	lasted := f.t[len(f.t)-1] - f.t[0]
+	if n := math.Round(lasted / SampleEvery.Seconds()); lasted < 0.5 || math.Mod(n, float64(QuotaPeriod/SampleEvery)) != 0 {
 		return false
 	}
 	t := f.Trend(StopConfidence)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 )
 
 // queueSamples simulates a queue with Poisson arrivals at rate and one server:
@@ -184,6 +185,30 @@ func TestTrendBesideASurplusThatIsALine(t *testing.T) {
 	}
 	if got := fit.Trend(TrendConfidence); math.Abs(got.Slope-50) > 1e-6 || math.IsNaN(got.Low) || math.IsNaN(got.High) {
 		t.Errorf("got %+v, want slope 50", got)
+	}
+}
+
+// An overload ends a load after whole periods of CPU quotas, whether or not a sample was missed.
+func TestOverloadEndsAfterWholePeriods(t *testing.T) {
+	t.Parallel()
+	for _, missed := range []int{-1, 3, 8} {
+		var fit TrendFit
+		stops := 0
+		for i := range 40 {
+			if i == missed {
+				continue
+			}
+			fit.Add(7+float64(i)*SampleEvery.Seconds(), 100*float64(i), 0)
+			if !fit.Overload(1000) {
+				continue
+			}
+			if stops++; i%int(QuotaPeriod/SampleEvery) != 0 {
+				t.Errorf("without sample %d: ends after %v", missed, time.Duration(i)*SampleEvery)
+			}
+		}
+		if stops < 10 {
+			t.Errorf("without sample %d: would end at %d of 40 samples", missed, stops)
+		}
 	}
 }
 

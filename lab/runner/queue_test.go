@@ -410,7 +410,7 @@ func TestStrataFillAnAttempt(t *testing.T) {
 		takes     time.Duration
 		leastEach int
 	}{
-		{160, 790 * time.Millisecond, 6 * time.Millisecond, 25}, {97, 2 * time.Second, 0, 24}, {5000, 1650 * time.Millisecond, time.Millisecond, 1200},
+		{160, 800 * time.Millisecond, 6 * time.Millisecond, 25}, {97, 2 * time.Second, 0, 24}, {5000, 1600 * time.Millisecond, time.Millisecond, 1200},
 		{200, 2 * time.Second, 100 * time.Millisecond, 200}, {20, 10 * time.Second, time.Second, 200}, {0.7, 4 * time.Second, 3 * time.Minute, 2}, {0.05, time.Second, time.Second, 1},
 	} {
 		for _, purpose := range []capacity.Purpose{capacity.Search, capacity.Confirm} {

@@ -88,7 +88,7 @@ func sweepers(alone, length time.Duration) int {
 // the try no less.
 func try(base load.Plan, s load.Scenario, step capacity.Step, drain, lasting time.Duration) load.Plan {
 	lasting = min(lasting, mostWarmup)
-	warmup, measured := max(usualWarmup(step), lasting), max(step.Duration, lasting)
+	warmup, measured := max(usualWarmup(step), lasting), capacity.Whole(max(step.Duration, lasting))
 	s.Executor, s.Rate, s.Stages = load.ConstantArrivalRate, step.Rate, nil
 	s.Duration, s.StartTime, s.GracefulStop = warmup+measured, 0, drain
 	base.Scenarios, base.Warmup, base.StopOnOverload = []load.Scenario{s}, warmup, true
