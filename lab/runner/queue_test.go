@@ -20,6 +20,7 @@ import (
 	"loadstone/lab/capacity"
 	"loadstone/lab/experiment"
 	"loadstone/lab/load"
+	"loadstone/lab/stats"
 )
 
 // queue is a system that answers in order of arrival: a request takes service on average, and
@@ -228,6 +229,57 @@ func TestQuotasMakeTrialsDiffer(t *testing.T) {
 	if parts.apart > 0.9*parts.ratesApart || parts.apart > 1.6*even.apart {
 		t.Errorf("%+v, without a quota %+v", parts, even)
 	}
+}
+
+// TestTenthsAndEquals has experiments of six rounds with two variants, compared as Loadstone does it: a tenth is
+// found, and equals are called different as rarely as by chance. LARGE=1 has as many as tell 5 % from 8.
+func TestTenthsAndEquals(t *testing.T) {
+	t.Parallel()
+	const rounds, edge = 6, 160
+	experiments := 8
+	if os.Getenv("LARGE") != "" {
+		experiments = 250
+	}
+	for _, wavers := range []float64{0.03, 0.08} {
+		for _, quota := range []time.Duration{0, 16 * time.Millisecond} {
+			q := &queue{servers: 1, service: time.Second / edge, wavers: wavers, within: "p(95)<250", random: rand.New(rand.NewPCG(edge, 9))}
+			if q.quota = quota; quota > 0 {
+				q.service = time.Millisecond
+			}
+			found, falsely := 0, 0
+			for e := range experiments {
+				one, other, more := stats.Sample{Name: "one"}, stats.Sample{Name: "other"}, stats.Sample{Name: "more"}
+				for round := range rounds {
+					edge := func(s *stats.Sample, trial int, times float64) {
+						s.Trials = append(s.Trials, stats.Trial{Round: round, Value: times * q.search(t, 3*(e*rounds+round)+trial).Edge})
+					}
+					edge(&one, 1, 1)
+					edge(&other, 2, 1)
+					edge(&more, 3, 1.1)
+				}
+				if different(t, other, one) {
+					falsely++
+				}
+				if different(t, more, one) {
+					found++
+				}
+			}
+			t.Logf("times vary by %g %%, quota %v: a tenth is found in %d of %d experiments, equals are called different in %d", 100*wavers, quota, found, experiments, falsely)
+			if stats.Share(falsely, experiments).Low > stats.Alpha || stats.Share(found, experiments).High < 0.8 {
+				t.Errorf("times vary by %g %%, quota %v: a tenth is found in %d of %d experiments, equals are called different in %d", 100*wavers, quota, found, experiments, falsely)
+			}
+		}
+	}
+}
+
+// different says whether two samples of an experiment are called so.
+func different(t *testing.T, sample, base stats.Sample) bool {
+	t.Helper()
+	rows, joint, err := stats.Joint([]stats.Line{{Sample: sample, Base: base}})
+	if err != nil || !joint {
+		t.Fatalf("not compared: %v", err)
+	}
+	return rows[0].Result.Outcome == stats.Different
 }
 
 // TestCapacityOfSlowSystems: from five to a thousand requests a second, of which each takes a
