@@ -29,29 +29,31 @@ const (
 // Saw has the try know what r, which was measured in it, says of the edge beside whether the rate
 // was held.
 func (t *Try) Saw(r *load.Result) {
-	t.Lasted, t.Offered, t.Completed = r.To.Sub(r.From), r.Offered, 0
-	if t.Unit == "" && !t.Held && !t.GeneratorLimited && t.Purpose != Hold {
+	t.Lasted, t.Offered, t.Grew, t.Completed = r.To.Sub(r.From), r.Offered, false, 0
+	if t.Held || t.GeneratorLimited || t.Unit != "" {
+		return
+	}
+	if t.Grew = r.InFlight.Growing(t.Rate) || backlogGrew(r); t.Grew && t.Purpose != Hold {
 		t.Completed = completed(t.Rate, r)
 	}
 }
 
 // completed is how many iterations a second were done of a rate at which a backlog grew. It is 0
-// where none did; where requests failed or were dropped, which is not what they take; where
+// where requests failed or were dropped, which is not what they take; where
 // iterations have several requests, part of which are done of those that are not; where an overload
 // ended several generators at different times; and far above, where a system may do less than near
-// its edge, or has hardly begun. In a rate that is held for long what lasts is not what was done.
+// its edge, or has hardly begun.
 func completed(rate float64, r *load.Result) float64 {
-	grew := r.InFlight.Growing(rate) || backlogGrew(r)
 	lost := float64(r.Failed) > droppedLimit*float64(r.Requests) || float64(r.Dropped) > droppedLimit*float64(r.Offered)
 	cut := r.Aborted != "" && len(r.Parts) > 1
-	if !grew || lost || cut || len(r.Journeys) > 0 {
+	if lost || cut || len(r.Journeys) > 0 {
 		return 0
 	}
 	done := float64(r.IterationsInTime) / r.Seconds()
 	if done*wide < rate {
 		return 0
 	}
-	return done
+	return min(done, rate) // some may have begun in the warm-up
 }
 
 // wavers is what is assumed of the try; where nothing is known of it, of one of its purpose at
@@ -76,7 +78,8 @@ func (t *Try) wavers() float64 {
 }
 
 // likelihood is that of what the try said if the edge is there. Where a backlog grew, what was
-// completed says how far below the rate the edge is, and not only that it is below.
+// completed counts in place of the judgement: it says how far below the rate the edge is, and not
+// only that it is below.
 func (t *Try) likelihood(edge float64) float64 {
 	holds := lapse/2 + (1-lapse)*distuv.UnitNormal.CDF((edge/t.Rate-1)/t.wavers())
 	switch {
@@ -106,25 +109,28 @@ func edgeOf(out Outcome, history []Try) float64 {
 }
 
 // telling are the tries that say something of the edge: not those that the generator limited,
-// nor short ones that held a rate which did not last. What was completed counts below every rate
-// that was rejected for another reason than a backlog, as for its latency, and below every one
-// that did not last: there, completing more is not what is asked for.
+// nor short ones that held a rate which did not last. What was completed does not count where it is,
+// on average, above a rate that was rejected although no backlog grew, as for its latency, or
+// that did not last: completing more is not what is asked for there.
 func telling(history []Try) []Try {
 	lasts, met := math.Inf(1), math.Inf(1)
+	sum, n := 0.0, 0.0
 	for _, t := range history {
 		switch {
 		case t.Held || t.GeneratorLimited:
 		case t.Purpose == Hold:
 			lasts = min(lasts, t.Rate)
-		case t.Completed == 0:
+		case !t.Grew:
 			met = min(met, t.Rate)
+		case t.Completed > 0:
+			sum, n = sum+math.Log(t.Completed), n+1
 		}
 	}
 	said := slices.DeleteFunc(slices.Clone(history), func(t Try) bool {
 		return t.GeneratorLimited || t.Held && t.Purpose != Hold && t.Rate >= lasts
 	})
-	for i := range said {
-		if said[i].Completed >= min(lasts, met) {
+	if n > 0 && math.Exp(sum/n) >= min(lasts, met) {
+		for i := range said {
 			said[i].Completed = 0
 		}
 	}

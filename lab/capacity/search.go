@@ -97,10 +97,12 @@ type Try struct {
 	// messages to be judged: it says nothing about the system.
 	GeneratorLimited bool `json:"generator_limited,omitempty"`
 	// Lasted is how long was measured, and Offered how many requests began in it; 0 where that is
-	// not known. Completed is how many of what Rate counts were done in a second while a backlog
-	// grew; 0 where none did. Who keeps a try keeps what was measured beside it: see Saw.
+	// not known. Grew says that a backlog grew, and Completed how many iterations a second were done
+	// meanwhile; 0 where that is not what the system does of them. Who keeps a try keeps what was
+	// measured beside it: see Saw.
 	Lasted    time.Duration `json:"-"`
 	Offered   uint64        `json:"-"`
+	Grew      bool          `json:"-"`
 	Completed float64       `json:"-"`
 }
 
@@ -436,7 +438,7 @@ func (c Config) confirm(history []Try, rate float64, left time.Duration) (Step, 
 		d = max(d, min(enough, left-2*c.between()-d))
 	}
 	d = min(d, left-c.between()).Truncate(load.QuotaPeriod)
-	return Step{Purpose: Confirm, Rate: rate, Duration: d}, d >= c.searchTime().Truncate(load.QuotaPeriod)
+	return Step{Purpose: Confirm, Rate: rate, Duration: d}, d >= Whole(c.searchTime())
 }
 
 // Whole is as long or a little longer, in whole periods of CPU quotas. A container gets its CPU in
@@ -451,7 +453,7 @@ func Whole(d time.Duration) time.Duration {
 // and what it saves pays for both ends to be confirmed. See ADR 003.
 func (c Config) searchTime() time.Duration { return max(c.Budget/14, c.leastTime()) }
 func (c Config) confirmTime() time.Duration {
-	return max(c.Budget*3/20, c.leastTime()).Truncate(load.QuotaPeriod)
+	return max((c.Budget * 3 / 20).Truncate(load.QuotaPeriod), Whole(c.leastTime()))
 }
 
 // leastTime is that of a short try: at the default budget, and if a smaller one

@@ -58,6 +58,9 @@ func TestTriesLastWholePeriodsOfQuotas(t *testing.T) {
 				if step.Duration < load.QuotaPeriod || step.Duration%load.QuotaPeriod != 0 {
 					t.Fatalf("%v, %g a second: %+v does not last whole periods of %v", budget, rate, step, load.QuotaPeriod)
 				}
+				if step.Purpose == Confirm && step.Duration < cfg.searchTime() {
+					t.Errorf("%v, %g a second: %+v is shorter than what it confirms", budget, rate, step)
+				}
 				spent += step.Duration
 				history = append(history, s.try(step))
 			}

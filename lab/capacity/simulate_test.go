@@ -36,7 +36,7 @@ func (e *edge) try(c Config, step Step) (Try, time.Duration) {
 		took = min(took, 700*time.Millisecond) // an overload ends a try
 	}
 	t := Try{Purpose: step.Purpose, Rate: step.Rate, Held: step.Rate <= seems, Lasted: took, Offered: uint64(step.Rate * took.Seconds())}
-	if !t.Held && step.Rate <= wide*seems {
+	if t.Grew = !t.Held; t.Grew && step.Rate <= wide*seems {
 		t.Completed = seems * (1 - backlogLimit/2)
 	}
 	took += min(300*time.Millisecond, step.Duration/6) + time.Duration((0.06+0.1*e.rng.ExpFloat64())*1e9)

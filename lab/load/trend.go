@@ -236,8 +236,8 @@ func (f *TrendFit) Overload(rate float64) bool {
 	if f.taken < MinSamples || f.growth() < max(rate/10, minGrowth) {
 		return false
 	}
-	lasted := f.t[len(f.t)-1] - f.t[0]
-	if n := math.Round(lasted / SampleEvery.Seconds()); lasted < 0.5 || math.Mod(n, float64(QuotaPeriod/SampleEvery)) != 0 {
+	n := math.Round((f.t[len(f.t)-1] - f.t[0]) / SampleEvery.Seconds())
+	if n < MinSamples || math.Mod(n, float64(QuotaPeriod/SampleEvery)) != 0 {
 		return false
 	}
 	t := f.Trend(StopConfidence)

@@ -198,9 +198,13 @@ func TestOverloadEndsAfterWholePeriods(t *testing.T) {
 			if i == missed {
 				continue
 			}
-			fit.Add(7+float64(i)*SampleEvery.Seconds(), 100*float64(i), 0)
+			late := []float64{0.002, 0.001, 0.0005}[i%3] // as timers are
+			fit.Add(7+float64(i)*SampleEvery.Seconds()+late, 100*float64(i), 0)
 			if !fit.Overload(1000) {
 				continue
+			}
+			if stops == 0 && missed < 0 && i != MinSamples {
+				t.Errorf("ends after %v first, want half a second", time.Duration(i)*SampleEvery)
 			}
 			if stops++; i%int(QuotaPeriod/SampleEvery) != 0 {
 				t.Errorf("without sample %d: ends after %v", missed, time.Duration(i)*SampleEvery)

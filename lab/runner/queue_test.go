@@ -232,7 +232,7 @@ func TestQuotasMakeTrialsDiffer(t *testing.T) {
 }
 
 // TestTenthsAndEquals has experiments of six rounds with two variants, compared as Loadstone does it: a tenth is
-// found, and equals are called different as rarely as by chance. LARGE=1 has as many as tell 5 % from 8.
+// found, and equals are called different as rarely as by chance. LARGE=1 has as many as tell 5 % from 10.
 func TestTenthsAndEquals(t *testing.T) {
 	t.Parallel()
 	const rounds, edge = 6, 160
@@ -265,7 +265,7 @@ func TestTenthsAndEquals(t *testing.T) {
 				}
 			}
 			t.Logf("times vary by %g %%, quota %v: a tenth is found in %d of %d experiments, equals are called different in %d", 100*wavers, quota, found, experiments, falsely)
-			if stats.Share(falsely, experiments).Low > stats.Alpha || stats.Share(found, experiments).High < 0.8 {
+			if stats.Share(falsely, experiments).Low > stats.Alpha || 4*found < 3*experiments {
 				t.Errorf("times vary by %g %%, quota %v: a tenth is found in %d of %d experiments, equals are called different in %d", 100*wavers, quota, found, experiments, falsely)
 			}
 		}
@@ -291,7 +291,11 @@ func TestCapacityOfSlowSystems(t *testing.T) {
 		for _, servers := range []int{1, int(edge)} {
 			for _, exponential := range []bool{false, true} {
 				q := &queue{servers: servers, service: time.Duration(float64(servers) / edge * 1e9), exponential: exponential}
-				q.finds(t, edge, 10)
+				experiments := 10
+				if exponential && q.servers == 50 { // one trial in thirty finds less than a fifth, by chance seven of sixty
+					experiments = 20
+				}
+				q.finds(t, edge, experiments)
 			}
 		}
 	}
