@@ -33,7 +33,7 @@ func (t *Try) Saw(r *load.Result) {
 	if t.Held || t.GeneratorLimited || t.Unit != "" {
 		return
 	}
-	if t.Grew = r.InFlight.Growing(t.Rate) || backlogGrew(r); t.Grew && t.Purpose != Hold {
+	if t.Grew = backlogGrew(t.Rate, r); t.Grew && t.Purpose != Hold {
 		t.Completed = completed(t.Rate, r)
 	}
 }
@@ -81,13 +81,13 @@ func (t *Try) wavers() float64 {
 // completed counts in place of the judgement: it says how far below the rate the edge is, and not
 // only that it is below.
 func (t *Try) likelihood(edge float64) float64 {
-	holds := lapse/2 + (1-lapse)*distuv.UnitNormal.CDF((edge/t.Rate-1)/t.wavers())
-	switch {
-	case t.Held:
-		return holds
-	case t.Completed > 0:
+	if t.Completed > 0 {
 		off := math.Log(edge/t.Completed) / t.wavers()
 		return lapse + (1-lapse)*math.Exp(-off*off/2)
+	}
+	holds := lapse/2 + (1-lapse)*distuv.UnitNormal.CDF((edge/t.Rate-1)/t.wavers())
+	if t.Held {
+		return holds
 	}
 	return 1 - holds
 }

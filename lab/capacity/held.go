@@ -65,7 +65,7 @@ func failures(rate float64, r *load.Result, outcomes []threshold.Outcome) []stri
 		return []string{"nothing was answered in time"}
 	}
 	reasons := shortfalls(r)
-	if r.InFlight.Growing(rate) || backlogGrew(r) {
+	if backlogGrew(rate, r) {
 		reasons = append(reasons, fmt.Sprintf("the backlog grew by %.0f a second", r.InFlight.Slope))
 	}
 	for _, o := range outcomes {
@@ -129,13 +129,16 @@ func underOffered(rate float64, r *load.Result) string {
 	return fmt.Sprintf("the load generator offered %.4g a second in place of %.4g", r.OfferedRate(), rate)
 }
 
-// backlogGrew says whether the backlog grew by more than backlogLimit of what was offered, and
-// not by chance. A short try has too few samples for the growth to be significant; but a search
+// backlogGrew says whether the backlog grew at the rate without doubt, or by more than backlogLimit of
+// what was offered, and not by chance. A short try has too few samples for the growth to be significant; but a search
 // is to err as often upwards as downwards, so that a growth that counts is taken for one where
 // it is more than its standard error, which is about half of what the interval reaches down.
 // Without an interval a Poisson count's chance is allowed for: of a hundred requests a third may
 // be missing then (ADR 003).
-func backlogGrew(r *load.Result) bool {
+func backlogGrew(rate float64, r *load.Result) bool {
+	if r.InFlight.Growing(rate) {
+		return true
+	}
 	growth, offered := r.InFlight.Slope*r.Seconds(), float64(r.Offered)
 	if growth <= backlogLimit*offered {
 		return false
