@@ -78,17 +78,26 @@ func (t *Tier) Bytes(ctx context.Context, key string) (data []byte, err error) {
 		<-b.done
 	}
 	data, err = b.results[place].AsBytes()
-	return data, t.end(ctx, opGet, err)
+	return data, t.told(opGet, err)
 }
 
-// fetch asks for the keys of a sealed batch, within ReadTimeout.
+// fetch asks for the keys of a sealed batch, within ReadTimeout, and tells the breaker: one
+// late pipeline is one failure, however many wait for it.
 func (t *Tier) fetch(ctx context.Context, client rueidis.Client, b *batch) {
 	defer close(b.done)
-	ctx, cancel := context.WithTimeout(ctx, t.cfg.ReadTimeout)
+	timed, cancel := context.WithTimeout(ctx, t.cfg.ReadTimeout)
 	defer cancel()
 	commands := make(rueidis.Commands, len(b.keys))
 	for i, key := range b.keys {
 		commands[i] = client.B().Get().Key(key).Build()
 	}
-	b.results = client.DoMulti(ctx, commands...)
+	b.results = client.DoMulti(timed, commands...)
+	err := b.results[0].Error()
+	for _, result := range b.results[1:] {
+		if answered(err) {
+			break
+		}
+		err = result.Error()
+	}
+	t.judge(ctx, err)
 }

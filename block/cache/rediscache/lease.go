@@ -27,7 +27,7 @@ func (t *Tier) Lease(ctx context.Context, key string, after int64) cache.Grant {
 		}
 		item, held, err := t.claim(ctx, client, key, token)
 		if err != nil {
-			_ = t.failed(ctx, opLease, err) // counted there; the caller loads
+			_ = t.end(ctx, opLease, err) // counted there; the caller loads
 			return cache.Grant{}
 		}
 		t.breaker.succeed()
@@ -83,7 +83,7 @@ func (t *Tier) release(ctx context.Context, client rueidis.Client, key, token st
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.cfg.WriteTimeout) // see DefaultConfig
 	defer cancel()
 	if err := releaseScript.Exec(ctx, client, []string{t.leaseKey(key)}, []string{token}).Error(); err != nil {
-		_ = t.failed(ctx, opLease, err) // counted there
+		_ = t.end(ctx, opLease, err) // counted there
 	}
 }
 

@@ -93,7 +93,7 @@ func (t *Tier) send(ctx context.Context, batch []write) {
 		}
 	}
 	if failure != nil {
-		_ = t.failed(ctx, opPut, failure) // counted there; Put has nobody to tell
+		_ = t.end(ctx, opPut, failure) // counted there; Put has nobody to tell
 	} else if len(commands) > 0 {
 		t.breaker.succeed()
 	}

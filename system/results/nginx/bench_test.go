@@ -41,7 +41,7 @@ func BenchmarkNginx(b *testing.B) {
 		settings settings
 	}{
 		{"json/kept-connections", at, "/student/%d", settings{env: off}},
-		{"json/new-connections", at, "/student/%d", settings{env: off, replace: []string{"keepalive 64;", "", "keepalive_timeout 60s;", "", "keepalive_requests 1000000;", ""}}},
+		{"json/new-connections", at, "/student/%d", settings{env: off, replace: []string{"keepalive 256;", "", "keepalive_timeout 60s;", "", "keepalive_requests 1000000;", ""}}},
 		{"json/edge-cache", at, "/student/%d", settings{env: map[string]string{"RESULTS_GZIP": "off", "EDGE_CACHE": "1h"}}},
 		{"json/gzip", at, "/student/%d", settings{env: on}},
 		{"json/gzip-of-all", at, "/student/%d", settings{env: on, replace: small}},
