@@ -166,8 +166,11 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// hold is how long a lease lives: longer than its holder takes.
-func (c Config) hold() time.Duration { return c.Shed.Wait + c.LoadTimeout + time.Second }
+// hold is how long a lease lives: longer than its holder takes, with a look into Redis before and a
+// write after.
+func (c Config) hold() time.Duration {
+	return c.Redis.ReadTimeout + c.Shed.Wait + c.LoadTimeout + c.Redis.WriteTimeout + time.Second
+}
 
 // Cache is a cache. It is safe for concurrent use.
 type Cache struct {

@@ -200,7 +200,9 @@ func (c Config) poolConfig() (*pgxpool.Config, error) {
 }
 
 // With lends a connection to do, within the bounds of the configuration. The error is
-// do's, or that of getting a connection.
+// do's, or that of getting a connection. ctx bounds the wait for one; what do has begun ends by the
+// configuration's bounds alone, as ending it earlier costs the connection, and making another costs both sides
+// more than the query.
 func (p *Pool) With(ctx context.Context, do func(ctx context.Context, conn *pgxpool.Conn) error) error {
 	if p.closed.Load() {
 		return ErrClosed
@@ -217,7 +219,7 @@ func (p *Pool) With(ctx context.Context, do func(ctx context.Context, conn *pgxp
 		return p.refusal(ctx, err)
 	}
 	defer conn.Release()
-	bounded, cancel := context.WithTimeout(ctx, p.cfg.QueryTimeout)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.QueryTimeout)
 	defer cancel()
 	return do(bounded, conn)
 }

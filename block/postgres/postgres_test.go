@@ -169,6 +169,29 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// A query that has begun is not ended with its caller, as that would cost the connection.
+func TestQueryOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
+	cfg := config(servertest.Database(t))
+	cfg.AcquireTimeout, cfg.QueryTimeout = time.Minute, time.Minute
+	p := open(t, cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	var got int
+	err := p.With(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+		cancel()
+		if _, bounded := ctx.Deadline(); !bounded {
+			t.Error("the query has no bound")
+		}
+		return conn.QueryRow(ctx, "SELECT 1").Scan(&got)
+	})
+	if err != nil || got != 1 {
+		t.Errorf("got %d and %v, want the answer", got, err)
+	}
+	if err := p.With(ctx, func(context.Context, *pgxpool.Conn) error { return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("of a caller who has left: got %v, want no connection", err)
+	}
+}
+
 // Two transactions that read what the other changes: the one that the database ends is
 // done again, and both are counted. An error of the caller's own is not tried again.
 func TestTxIsDoneAgainAfterAConflict(t *testing.T) {

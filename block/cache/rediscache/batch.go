@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -26,6 +27,7 @@ type batches struct {
 
 // batch is asked by who began it; results are there once done is closed.
 type batch struct {
+	began   time.Time
 	keys    []string
 	results []rueidis.RedisResult
 	done    chan struct{}
@@ -36,7 +38,7 @@ func (bs *batches) join(key string) (*batch, int) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
 	if bs.open == nil {
-		bs.open = &batch{done: make(chan struct{})}
+		bs.open = &batch{began: time.Now(), done: make(chan struct{})}
 	}
 	b := bs.open
 	b.keys = append(b.keys, key)
@@ -78,26 +80,17 @@ func (t *Tier) Bytes(ctx context.Context, key string) (data []byte, err error) {
 		<-b.done
 	}
 	data, err = b.results[place].AsBytes()
-	return data, t.told(opGet, err)
+	return data, t.end(ctx, opGet, b.began, err)
 }
 
-// fetch asks for the keys of a sealed batch, within ReadTimeout, and tells the breaker: one
-// late pipeline is one failure, however many wait for it.
+// fetch asks for the keys of a sealed batch, within ReadTimeout.
 func (t *Tier) fetch(ctx context.Context, client rueidis.Client, b *batch) {
 	defer close(b.done)
-	timed, cancel := context.WithTimeout(ctx, t.cfg.ReadTimeout)
+	ctx, cancel := context.WithTimeout(ctx, t.cfg.ReadTimeout)
 	defer cancel()
 	commands := make(rueidis.Commands, len(b.keys))
 	for i, key := range b.keys {
 		commands[i] = client.B().Get().Key(key).Build()
 	}
-	b.results = client.DoMulti(timed, commands...)
-	err := b.results[0].Error()
-	for _, result := range b.results[1:] {
-		if answered(err) {
-			break
-		}
-		err = result.Error()
-	}
-	t.judge(ctx, err)
+	b.results = client.DoMulti(ctx, commands...)
 }

@@ -1,13 +1,6 @@
 package rediscache
 
-import (
-	"testing"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-
-	"loadstone/block/servertest"
-)
+import "testing"
 
 func TestBatchTakesKeysUntilItIsFullOrSealed(t *testing.T) {
 	t.Parallel()
@@ -30,46 +23,4 @@ func TestBatchTakesKeysUntilItIsFullOrSealed(t *testing.T) {
 	if b, place := bs.join("more"); b == second || place != 0 {
 		t.Errorf("a sealed batch took another key")
 	}
-}
-
-// What many wait for is late once: a pause of this process must not look like a Redis that
-// has failed many times.
-func TestALateBatchIsOneFailure(t *testing.T) {
-	t.Parallel()
-	s := servertest.Redis(t)
-	cfg := DefaultConfig("results", s.Addr(), prometheus.NewRegistry())
-	cfg.ProbeEvery = 10 * time.Millisecond
-	tier, err := New(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := tier.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	client, ok := tier.up()
-	for deadline := time.Now().Add(time.Minute); !ok; client, ok = tier.up() {
-		if time.Now().After(deadline) {
-			t.Fatal("Redis was not found within a minute")
-		}
-		time.Sleep(time.Millisecond)
-	}
-	s.Pause()
-	tier.cfg.ReadTimeout = 50 * time.Millisecond
-	for i := range cfg.Failures {
-		if tier.breaker.isOpen() {
-			t.Fatalf("the breaker is open after %d late batches, want %d", i, cfg.Failures)
-		}
-		var bs batches
-		b, _ := bs.join("0")
-		for range 4 * cfg.Failures {
-			bs.join("more")
-		}
-		tier.fetch(t.Context(), client, b)
-	}
-	if !tier.breaker.isOpen() {
-		t.Errorf("the breaker is closed after %d late batches", cfg.Failures)
-	}
-	s.Resume()
 }

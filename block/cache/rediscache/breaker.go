@@ -2,19 +2,26 @@ package rediscache
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"loadstone/block/pause"
 )
 
-// breaker is open after too many failures in a row. Only a probe closes it.
+// breaker is open after too many failures in a row, each of a call that began after the
+// failure before: calls that were under way together have met the same trouble, and fail
+// together also when this process was paused. Only a probe closes it.
 type breaker struct {
 	limit int32
 	fails atomic.Int32
 	open  atomic.Bool
 	wake  chan struct{} // of capacity 1: it has opened
+
+	mu   sync.Mutex
+	last time.Time // of the failures, when it was noticed
 }
 
 func newBreaker(limit int) *breaker {
@@ -31,8 +38,14 @@ func (b *breaker) succeed() {
 	}
 }
 
-// fail reports whether this failure opened the breaker.
-func (b *breaker) fail() bool {
+// fail reports whether the failure of a call that began then opened the breaker.
+func (b *breaker) fail(began time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if began.Before(b.last) {
+		return false
+	}
+	b.last = time.Now()
 	return b.fails.Add(1) >= b.limit && b.trip()
 }
 

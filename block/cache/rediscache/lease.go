@@ -25,9 +25,10 @@ func (t *Tier) Lease(ctx context.Context, key string, after int64) cache.Grant {
 		if !ok {
 			return cache.Grant{} // counted by Get as down
 		}
+		began := time.Now()
 		item, held, err := t.claim(ctx, client, key, token)
 		if err != nil {
-			_ = t.end(ctx, opLease, err) // counted there; the caller loads
+			_ = t.failed(ctx, opLease, began, err) // counted there; the caller loads
 			return cache.Grant{}
 		}
 		t.breaker.succeed()
@@ -80,10 +81,11 @@ func (t *Tier) claim(ctx context.Context, client rueidis.Client, key, token stri
 // release gives a lease back. If that fails, Redis does after Hold.
 func (t *Tier) release(ctx context.Context, client rueidis.Client, key, token string) {
 	// Also when ctx has ended: the others should not have to wait for Hold.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.cfg.WriteTimeout) // see DefaultConfig
+	ctx, began := context.WithoutCancel(ctx), time.Now()
+	timed, cancel := context.WithTimeout(ctx, t.cfg.WriteTimeout) // see DefaultConfig
 	defer cancel()
-	if err := releaseScript.Exec(ctx, client, []string{t.leaseKey(key)}, []string{token}).Error(); err != nil {
-		_ = t.end(ctx, opLease, err) // counted there
+	if err := releaseScript.Exec(timed, client, []string{t.leaseKey(key)}, []string{token}).Error(); err != nil {
+		_ = t.failed(ctx, opLease, began, err) // counted there
 	}
 }
 

@@ -48,8 +48,8 @@ type Config struct {
 	// QueueItems and QueueBytes bound the queue of writes.
 	QueueItems int
 	QueueBytes int64
-	// Failures in a row open the breaker; then Redis is probed every ProbeEvery. Look-ups
-	// that were made together fail once, and only if none of them was answered.
+	// Failures in a row open the breaker; then Redis is probed every ProbeEvery. Calls that
+	// were under way together fail once.
 	Failures   int
 	ProbeEvery time.Duration
 	// Switched is told why Redis is not asked any more, and nil when it answers, the first time
@@ -88,16 +88,15 @@ func DefaultConfig(name, addr string, registerer prometheus.Registerer) Config {
 		// a CPU limit of a tenth of a core it runs for 10 ms in every 100, and a burst, or
 		// collecting garbage, takes several of those periods. To give Redis up then sends
 		// requests to the loader, which costs this process more than Redis does, so that it
-		// falls behind further. Hence five periods. A Redis that hangs costs that once,
-		// until the breaker is open.
+		// falls behind further. Hence five periods.
 		ReadTimeout: 500 * time.Millisecond,
 		// Nobody waits for a write.
 		WriteTimeout: 500 * time.Millisecond,
 		// A second of misses at 4,096 a second; at most what 4,096 pages of 4 kB take.
 		QueueItems: 4096, QueueBytes: 16 << 20,
-		// Five: one lost connection fails a few requests at once, which is no
-		// reason to stop asking the others.
-		Failures: 5, ProbeEvery: 250 * time.Millisecond,
+		// Two: one lost connection, or a long pause of this process, fails whatever is under
+		// way, which is no reason to stop asking. What is asked after that tells.
+		Failures: 2, ProbeEvery: 250 * time.Millisecond,
 	}
 }
 
@@ -250,40 +249,19 @@ func (t *Tier) ask(ctx context.Context, op operation, limit time.Duration, ask f
 	if !ok {
 		return cache.ErrDown
 	}
+	began := time.Now()
 	timed, cancel := context.WithTimeout(ctx, limit) // see DefaultConfig
 	defer cancel()
-	return t.end(ctx, op, ask(timed, client))
+	return t.end(ctx, op, began, ask(timed, client))
 }
 
-// end tells the breaker how a call ended, counts a failure, and returns the error.
-func (t *Tier) end(ctx context.Context, op operation, err error) error {
-	t.judge(ctx, err)
-	return t.told(op, err)
-}
-
-// judge tells the breaker how a call ended: a failure is Redis's unless it was the caller's own doing.
-func (t *Tier) judge(ctx context.Context, err error) {
-	if answered(err) {
-		t.breaker.succeed()
-	} else if ctx.Err() == nil && t.breaker.fail() {
-		t.metrics.opened.Inc()
-		t.switched(err)
+// end tells the breaker how a call ended that began then, and returns its error.
+func (t *Tier) end(ctx context.Context, op operation, began time.Time, err error) error {
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return t.failed(ctx, op, began, err)
 	}
-}
-
-// answered reports whether Redis said anything, if not what was hoped for.
-func answered(err error) bool {
-	_, refused := rueidis.IsRedisErr(err)
-	return err == nil || refused || rueidis.IsRedisNil(err)
-}
-
-// told counts a failure, and returns the error; that Redis has nothing is none.
-func (t *Tier) told(op operation, err error) error {
-	if err == nil || rueidis.IsRedisNil(err) {
-		return err
-	}
-	t.metrics.errors[op].Inc()
-	return fmt.Errorf("redis %s: %w", op, err)
+	t.breaker.succeed()
+	return err
 }
 
 // up returns the client while the breaker is closed.
@@ -293,4 +271,16 @@ func (t *Tier) up() (rueidis.Client, bool) {
 		return nil, false
 	}
 	return *client, true
+}
+
+// failed counts a failure, against Redis unless it was the caller's own doing.
+func (t *Tier) failed(ctx context.Context, op operation, began time.Time, err error) error {
+	t.metrics.errors[op].Inc()
+	if _, answered := rueidis.IsRedisErr(err); answered {
+		t.breaker.succeed() // an answer, though not the one that was hoped for
+	} else if ctx.Err() == nil && t.breaker.fail(began) {
+		t.metrics.opened.Inc()
+		t.switched(err)
+	}
+	return fmt.Errorf("redis %s: %w", op, err)
 }

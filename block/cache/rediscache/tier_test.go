@@ -347,7 +347,7 @@ func TestLookUpsTogetherEndInTime(t *testing.T) {
 		})
 	}
 	group.Wait()
-	asked := 0 // more, if those were fewer batches than open the breaker
+	asked := 0 // more, if all 50 were under way together
 	eventually(t, "the breaker opens", func() bool {
 		asked++
 		_, err := tier.Get(context.Background(), "1")

@@ -81,6 +81,7 @@ func (t *Tier) send(ctx context.Context, batch []write) {
 			t.metrics.writes[outdated].Inc()
 		}
 	}
+	began := time.Now()
 	timed, cancel := context.WithTimeout(ctx, t.cfg.WriteTimeout) // see DefaultConfig
 	defer cancel()
 	var failure error
@@ -93,7 +94,7 @@ func (t *Tier) send(ctx context.Context, batch []write) {
 		}
 	}
 	if failure != nil {
-		_ = t.end(ctx, opPut, failure) // counted there; Put has nobody to tell
+		_ = t.failed(ctx, opPut, began, failure) // counted there; Put has nobody to tell
 	} else if len(commands) > 0 {
 		t.breaker.succeed()
 	}

@@ -185,8 +185,8 @@ func (h *Handler) requestTimeout() time.Duration {
 	return 2*h.redisTimeout() + h.leaseWait() + h.cfg.ReadTimeout
 }
 
-// redisTimeout bounds a look. A Redis that is slow is worth waiting for longer than
-// one in front of a fast source: who gives it up reads what somebody else is reading.
+// redisTimeout bounds a look. A Redis that is slow is worth waiting for: who gives it up reads what
+// somebody else is reading.
 func (h *Handler) redisTimeout() time.Duration {
 	if h.cfg.redisPatience > 0 {
 		return h.cfg.redisPatience

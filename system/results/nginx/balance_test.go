@@ -218,7 +218,7 @@ func TestHangingReplicaIsReplaced(t *testing.T) {
 	hangs := startFake(t, func(http.ResponseWriter, *http.Request) { <-free })
 	t.Cleanup(func() { close(free) })
 	answers := startFake(t, says(200, "x"))
-	b := run(t, []string{hangs.address, answers.address}, settings{replace: []string{"proxy_read_timeout 5s", "proxy_read_timeout 3s", "proxy_next_upstream_timeout 6s", "proxy_next_upstream_timeout 60s"}})
+	b := run(t, []string{hangs.address, answers.address}, settings{replace: []string{"proxy_read_timeout 7s", "proxy_read_timeout 3s", "proxy_next_upstream_timeout 8s", "proxy_next_upstream_timeout 60s"}})
 	for range 6 {
 		begin := time.Now()
 		if got := ask(t, nil, "GET http://"+b.http+"/student/1", nil); got.status != 200 {

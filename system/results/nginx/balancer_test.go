@@ -44,7 +44,7 @@ func TestBehindALoadBalancer(t *testing.T) {
 			t.Errorf("%s: got status %d, %q, %v; want %q, secure %v", name, got.status, got.body, got.header, c.want, c.secure)
 		}
 	}
-	b = run(t, []string{upstream.address}, settings{env: behind, replace: []string{"limit_conn under_way 500", "limit_conn under_way 1", "proxy_read_timeout 5s", "proxy_read_timeout 60s"}})
+	b = run(t, []string{upstream.address}, settings{env: behind, replace: []string{"limit_conn under_way 500", "limit_conn under_way 1", "proxy_read_timeout 7s", "proxy_read_timeout 60s"}})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

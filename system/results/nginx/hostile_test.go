@@ -224,7 +224,7 @@ func TestRequestsOfOneAddress(t *testing.T) {
 	})
 	for name, limits := range map[string]string{"with limits": "", "without limits": "off"} {
 		b := run(t, []string{upstream.address}, settings{
-			env: map[string]string{"RESULTS_LIMITS": limits}, replace: []string{"limit_conn under_way 500", "limit_conn under_way 6", "proxy_read_timeout 5s", "proxy_read_timeout 60s"},
+			env: map[string]string{"RESULTS_LIMITS": limits}, replace: []string{"limit_conn under_way 500", "limit_conn under_way 6", "proxy_read_timeout 7s", "proxy_read_timeout 60s"},
 		})
 		attacker, before := from("127.0.0.7"), held.Load()
 		var waiting sync.WaitGroup

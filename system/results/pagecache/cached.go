@@ -28,9 +28,10 @@ const (
 	absentAge = time.Minute
 	// shedQueue and shedWait bound the look-ups that wait for the database while
 	// the shared tier is lost: as many as a replica's share of the connections that a
-	// service like this has, and as long as somebody may be kept waiting.
+	// service like this has, and as long as somebody may be kept waiting: as for a connection
+	// where there is no cache, see pgstore.DefaultConfig.
 	shedQueue = 4096
-	shedWait  = 2 * time.Second
+	shedWait  = time.Second
 )
 
 // Backing is the store behind the caches.

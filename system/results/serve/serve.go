@@ -11,7 +11,7 @@
 // go at once:
 //
 //	Redis is gone       Everything, from memory and store. A look-up in Redis is
-//	or slow             given up after 50 ms; after five in a row that failed none
+//	or slow             given up after 500 ms; after two that failed in turn none
 //	                    is tried, until a probe every 250 ms is answered.
 //	                    Limits are each replica's own meanwhile, see package guard.
 //	Redis is empty      Everything; it fills again with what is asked for.

@@ -31,8 +31,9 @@ type Peers struct {
 
 const (
 	peersPrefix = "results.limits:1:"
-	// callTimeout is that of a look-up in the same Redis.
-	callTimeout = 50 * time.Millisecond
+	// callTimeout is that of a look-up in the same Redis: a replica that its own CPU limit makes read
+	// an answer late must not count for itself.
+	callTimeout = 500 * time.Millisecond
 	restTime    = 250 * time.Millisecond
 	// lot is how many requests of an address are told at once.
 	lot = 10
