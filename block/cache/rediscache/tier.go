@@ -79,17 +79,19 @@ type Lease struct {
 	Poll time.Duration
 }
 
+// ReadTimeout is that of DefaultConfig, and for whoever else asks a Redis nearby. Redis answers
+// within 1 ms there, but it is this process that reads the answer. With a CPU limit of a tenth of a core it
+// runs for 10 ms in every 100, and a burst, or collecting garbage, takes several of those periods. To
+// give Redis up then sends requests to the loader, which costs this process more than Redis
+// does, so that it falls behind further. Hence five periods.
+const ReadTimeout = 500 * time.Millisecond
+
 // DefaultConfig returns a configuration whose numbers suit a Redis on the same
 // host or in the same rack.
 func DefaultConfig(name, addr string, registerer prometheus.Registerer) Config {
 	return Config{
 		Name: name, Addr: addr, Prefix: name + ":", Registerer: registerer,
-		// Redis answers within 1 ms there, but it is this process that reads the answer. With
-		// a CPU limit of a tenth of a core it runs for 10 ms in every 100, and a burst, or
-		// collecting garbage, takes several of those periods. To give Redis up then sends
-		// requests to the loader, which costs this process more than Redis does, so that it
-		// falls behind further. Hence five periods.
-		ReadTimeout: 500 * time.Millisecond,
+		ReadTimeout: ReadTimeout,
 		// Nobody waits for a write.
 		WriteTimeout: 500 * time.Millisecond,
 		// A second of misses at 4,096 a second; at most what 4,096 pages of 4 kB take.

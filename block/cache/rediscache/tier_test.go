@@ -30,6 +30,17 @@ func has(t *testing.T, tier *rediscache.Tier, key, value string) {
 	})
 }
 
+// untilDown asks until the breaker is open, and returns how often.
+func untilDown(ctx context.Context, t *testing.T, tier *rediscache.Tier) (asked int) {
+	t.Helper()
+	eventually(t, "the breaker opens", func() bool {
+		asked++
+		_, err := tier.Get(ctx, "1")
+		return errors.Is(err, cache.ErrDown)
+	})
+	return asked
+}
+
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	_, err := rediscache.New(t.Context(), rediscache.Config{Addr: "nowhere", Lease: &rediscache.Lease{}})
@@ -122,13 +133,7 @@ func TestLostRedisOpensTheBreakerAndIsFoundAgain(t *testing.T) {
 			put("1")
 
 			fault.lose(s)
-			asked := 0
-			eventually(t, "the breaker opens", func() bool {
-				asked++
-				_, err := tier.Get(t.Context(), "1")
-				return errors.Is(err, cache.ErrDown)
-			})
-			if asked > cfg.Failures+1 {
+			if asked := untilDown(t.Context(), t, tier); asked > cfg.Failures+1 {
 				t.Errorf("%d calls until the breaker was open, want %d at most", asked, cfg.Failures+1)
 			}
 			before := metric(t, cfg.Registerer, "cache_redis_writes_total", "outcome:down")
@@ -347,13 +352,8 @@ func TestLookUpsTogetherEndInTime(t *testing.T) {
 		})
 	}
 	group.Wait()
-	asked := 0 // more, if all 50 were under way together
-	eventually(t, "the breaker opens", func() bool {
-		asked++
-		_, err := tier.Get(context.Background(), "1")
-		return errors.Is(err, cache.ErrDown)
-	})
-	if asked > cfg.Failures {
+	// All 50 may have been under way together, which is one failure.
+	if asked := untilDown(context.Background(), t, tier); asked > cfg.Failures {
 		t.Errorf("%d calls more until the breaker was open, want %d at most", asked, cfg.Failures)
 	}
 	s.Resume()

@@ -191,8 +191,8 @@ func (h *Handler) redisTimeout() time.Duration {
 	if h.cfg.redisPatience > 0 {
 		return h.cfg.redisPatience
 	}
-	const share, most = 4, 500 * time.Millisecond
-	return min(h.cfg.ReadTimeout/share, most)
+	const share = 4
+	return min(h.cfg.ReadTimeout/share, rediscache.ReadTimeout)
 }
 
 func shared(tier *rediscache.Tier) *cache.Shared[int64, []byte] {

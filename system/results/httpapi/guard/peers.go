@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"loadstone/block/cache/rediscache"
 )
 
 // Peers are the replicas that share a Redis. What they tell each other is counted there
@@ -33,7 +35,7 @@ const (
 	peersPrefix = "results.limits:1:"
 	// callTimeout is that of a look-up in the same Redis: a replica that its own CPU limit makes read
 	// an answer late must not count for itself.
-	callTimeout = 500 * time.Millisecond
+	callTimeout = rediscache.ReadTimeout
 	restTime    = 250 * time.Millisecond
 	// lot is how many requests of an address are told at once.
 	lot = 10
